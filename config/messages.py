@@ -49,7 +49,11 @@ LISTENER_KEYS = {
     "ssl.allow.san.changes",
     "ssl.engine.factory.class",
     "ssl.principal.mapping.rules",
-    *(name for name in BROKER_KEYS if name.startswith(("sasl.login.", "sasl.oauthbearer."))),
+    *(
+        name
+        for name in MECHANISM_KEYS
+        if name.startswith(("sasl.login.", "sasl.oauthbearer.")) and name != "sasl.login.class"
+    ),
     *LISTENER_TLS_KEYS,
 }
 

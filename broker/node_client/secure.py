@@ -340,8 +340,8 @@ class _PreparedOpening:
         self._failed = failed
         self._opening: Opening | None = None
         self._is_cancelled = False
-        self._prepared = loop.run_in_executor(None, login.prepare)
-        self._prepared.add_done_callback(self._is_prepared)
+        self.prepared = loop.run_in_executor(None, login.prepare)
+        self.prepared.add_done_callback(self._is_prepared)
 
     def _is_prepared(self, prepared: asyncio.Future[None]) -> None:
         if self._is_cancelled or prepared.cancelled():

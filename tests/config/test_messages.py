@@ -36,9 +36,9 @@ def said(line: str) -> list[ConfigMessage]:
         ),
         ("rsm.config.a=1", MessageKind.INERT, "has no effect: tiered storage comes in a later release"),
         (
-            "listener.name.x.sasl.oauthbearer.scope.claim.name=x",
+            "listener.name.x.sasl.kerberos.service.name=x",
             MessageKind.INERT,
-            "has no effect: Kerberos, OAUTHBEARER and delegation tokens come",
+            "has no effect: Kerberos and delegation tokens come",
         ),
         (
             "listener.name.x.max.connections.per.ip=9",

@@ -105,7 +105,8 @@ def short_sessions(tokens: TokenBroker) -> Iterator[None]:
 def librdkafka(tokens: TokenBroker, make: Callable[[], str]) -> dict[str, Any]:
     def oauth(_: str) -> tuple[str, float]:
         token = make()
-        return token, unverified_parts(token)[1]["exp"]
+        ends: float = unverified_parts(token)[1]["exp"]
+        return token, max(ends, time.time() + 2)  # of one that has ended, too, or the client does not send it
 
     return {
         "bootstrap.servers": f"127.0.0.1:{tokens.port}",
@@ -384,7 +385,7 @@ def barnabas(tokens: TokenBroker, file: Path, *words: str) -> subprocess.Complet
 
 
 def test_a_command_of_ours(tokens: TokenBroker, tmp_path: Path) -> None:
-    ran = barnabas(tokens, properties(tmp_path, tokens), "topics", "list")
+    ran = barnabas(tokens, properties(tmp_path, tokens), "topics", "--list")
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
@@ -392,12 +393,12 @@ def test_a_command_of_ours_with_a_token_in_a_file(tokens: TokenBroker, tmp_path:
     (tmp_path / "token").write_text(tokens.provider.token("alice") + "\n")
     url = f"file://{tmp_path / 'token'}"
     file = properties(tmp_path, tokens, **{"sasl.oauthbearer.token.endpoint.url": url})
-    ran = barnabas(tokens, file, "topics", "list")
+    ran = barnabas(tokens, file, "topics", "--list")
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
 def test_a_command_of_ours_with_a_wrong_secret(tokens: TokenBroker, tmp_path: Path) -> None:
-    ran = barnabas(tokens, properties(tmp_path, tokens, "wrong"), "topics", "list")
+    ran = barnabas(tokens, properties(tmp_path, tokens, "wrong"), "topics", "--list")
     assert ran.returncode != 0
     assert "invalid_client" in ran.stderr
     assert "wrong" not in ran.stdout + ran.stderr
@@ -435,7 +436,7 @@ def test_java_renews_its_session_while_it_produces(
         tokens, "ProducerPerformance", *load, "--command-config", str(file), "--command-property", servers
     )
     assert "320 records sent" in ran.stdout, ran.stdout + ran.stderr
-    assert tokens.authentications("successful_reauthentication_total") >= renewals + 3
+    assert tokens.authentications("successful_reauthentication_total") >= renewals + 2  # three sessions
     assert tokens.authentications("expired_connections_killed_count") == killed
     consumer = librdkafka(tokens, lambda: tokens.provider.token("bob"))
     assert len(consume(consumer, topic, 320)) == 320

@@ -4,7 +4,7 @@ import pytest
 
 from barnabas.security.errors import SaslClientError, SettingError
 from barnabas.security.jaas import JaasEntry
-from barnabas.security.sasl_client import SaslLogin, login_of, parse_login
+from barnabas.security.sasl_client import ClientLogin, SaslLogin, login_of, parse_login
 from barnabas.security.scram_client import ScramClient
 
 PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="p";'
@@ -25,6 +25,8 @@ def test_scram_may_be_for_a_token() -> None:
     login = parse_login("SCRAM-SHA-512", SCRAM)
     assert login == SaslLogin("SCRAM-SHA-512", "u", "p", is_token=True)
     client = login.client()
+    assert login.is_ready
+    login.prepare()
     assert isinstance(client, ScramClient)
     assert client.initial() != login.client().initial()  # the nonce
     assert client.initial().endswith(b"tokenauth=true")
@@ -53,8 +55,8 @@ def test_what_is_wrong_names_the_key(mechanism: str, jaas: str | None, said: str
         parse_login(mechanism, jaas)
 
 
-def of_broker(mechanism: str, entries: list[JaasEntry] | None) -> SaslLogin:
-    return login_of(mechanism, entries, mechanism_key="m", jaas_key="j")
+def of_broker(mechanism: str, entries: list[JaasEntry] | None) -> ClientLogin:
+    return login_of(mechanism, entries, {}, mechanism_key="m", jaas_key="j")
 
 
 def test_in_a_broker_the_keys_have_other_names() -> None:
@@ -71,3 +73,13 @@ def test_of_several_login_modules_that_of_the_mechanism_counts() -> None:
     plain = JaasEntry("a.PlainLoginModule", "REQUIRED", {"username": "p", "password": "2", "user_x": "3"})
     assert of_broker("PLAIN", [scram, plain]) == SaslLogin("PLAIN", "p", "2")
     assert of_broker("SCRAM-SHA-256", [scram, plain]) == SaslLogin("SCRAM-SHA-256", "s", "1")
+
+
+def test_oauthbearer_needs_more_properties() -> None:
+    entry = 'OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="alice";'
+    login = parse_login("OAUTHBEARER", entry, {})
+    assert (login.mechanism, login.user, login.client().mechanism) == ("OAUTHBEARER", "alice", "OAUTHBEARER")
+    with pytest.raises(SettingError, match=r"sasl.oauthbearer.token.endpoint.url is set"):
+        parse_login("OAUTHBEARER", entry, {"sasl.oauthbearer.token.endpoint.url": "http://x"})
+    with pytest.raises(SettingError, match=r'OAuthBearerLoginModule required clientId="\.\.\." clientSecret'):
+        parse_login("OAUTHBEARER", None)

@@ -21,6 +21,7 @@ from barnabas.security.token_login import (
     read_token,
     token_of_response,
 )
+from barnabas.security.token_settings import UNSECURED_LOGIN_HANDLER
 from barnabas.security.unsecured_tokens import BearerTokenText
 from tests.security.test_identity_provider import AUTHORITY, server_context
 from tests.support.identity_provider import IdentityProvider
@@ -89,7 +90,7 @@ def test_keys_count_before_options() -> None:
 def test_a_wrong_secret() -> None:
     with IdentityProvider({"alice": "other"}) as provider:
         client = login({**HANDLER, URL: provider.token_url}, CLIENT)
-        with pytest.raises(SaslClientError, match="there is no token: .*HTTP 401: invalid_client"):
+        with pytest.raises(SaslClientError, match=r"there is no token: .*HTTP 401: invalid_client"):
             client.client().initial()
         assert len(provider.requests) == 1  # it is final
 
@@ -105,7 +106,7 @@ def test_a_provider_at_https(tmp_path: Path) -> None:
 
 def test_stores_of_a_provider_are_read_at_once() -> None:
     with pytest.raises(
-        SettingError, match="must have an option ssl.truststore.location that can be used: it"
+        SettingError, match=r"must have an option ssl.truststore.location that can be used: it"
     ):
         provider_context({"ssl.truststore.location": "/nowhere", "ssl.truststore.type": "PEM"}, "jaas")
     assert "ssl.truststore" in refused(
@@ -138,9 +139,7 @@ def test_an_unsigned_token() -> None:
     options = {"unsecuredLoginStringClaim_sub": "alice", "unsecuredLoginExtension_a": "b"}
     for values in (
         {},
-        {
-            "sasl.login.callback.handler.class": f"{PACKAGE}.internals.unsecured.OAuthBearerUnsecuredLoginCallbackHandler"
-        },
+        {"sasl.login.callback.handler.class": UNSECURED_LOGIN_HANDLER},
     ):
         client = login(values, options)
         assert client.user == "alice"

@@ -325,6 +325,7 @@ async def test_every_declared_metric_of_other_parts_has_a_source() -> None:
         "kafka_server_replicaalterlogdirs",
         "kafka_server_snapshotemitter",
         "kafka_server_socket_server_metrics_connections_cipher",
+        "barnabas_oauthbearer",
         "barnabas_tls",
         "kafka_server_socket_server_metrics_broker_connection_accept",
         "kafka_server_socket_server_metrics_connection_accept",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,7 +17,7 @@ from barnabas.broker.node_client.address import NodeAddress
 from barnabas.broker.node_client.channel import NodeUnavailable
 from barnabas.broker.node_client.client import NodeClient, NodeClientSettings
 from barnabas.broker.node_client.login import Login
-from barnabas.broker.node_client.secure import ClientContexts, SecureWire, secure_opener
+from barnabas.broker.node_client.secure import ClientContexts, SecureWire, _PreparedOpening, secure_opener
 from barnabas.protocol.api_keys import ApiKey, request_header_version, request_type, response_header_version
 from barnabas.protocol.codec import decode, decoder, encode
 from barnabas.protocol.errors import ErrorCode
@@ -26,7 +27,8 @@ from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRespons
 from barnabas.protocol.messages.security import SaslAuthenticateResponse, SaslHandshakeResponse
 from barnabas.protocol.schema import Message
 from barnabas.security.client_settings import ClientSecurity, security_of
-from barnabas.security.sasl_client import PlainClient, parse_login
+from barnabas.security.errors import SaslClientError
+from barnabas.security.sasl_client import PlainClient, SaslClient, parse_login
 from barnabas.security.settings import TlsSettings
 from tests.support.certificates import Authority, Identity
 
@@ -235,6 +237,79 @@ async def test_a_silent_node_is_given_up_in_time() -> None:
     await asyncio.wait_for(left.wait(), 20)  # the socket is closed, too
     client.close()
     server.close()
+
+
+class SlowLogin:
+    """A login by PLAIN that needs something of others first, for which it waits in a thread."""
+
+    mechanism = "PLAIN"
+    user = "node"
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.is_ready = False
+        self.waits = threading.Event()
+        self.goes_on = threading.Event()
+        self.error = error
+
+    def prepare(self) -> None:
+        self.waits.set()
+        assert self.goes_on.wait(20)
+        if self.error is not None:
+            raise self.error
+        self.is_ready = True
+
+    def client(self) -> SaslClient:
+        assert self.is_ready
+        return parse_login("PLAIN", JAAS.format("right")).client()
+
+
+async def test_a_login_that_waits_for_others_does_so_in_a_thread() -> None:
+    login = SlowLogin()
+    ours = ClientSecurity("SASL_PLAINTEXT", None, login)
+    async with client_of(None, ours) as client:
+        asked = asyncio.ensure_future(ask(client))
+        assert await asyncio.to_thread(login.waits.wait, 20)
+        login.goes_on.set()
+        assert (await asked).cluster_id == CLUSTER_ID
+
+
+async def test_a_login_for_which_nothing_comes() -> None:
+    login = SlowLogin(SaslClientError("there is no token"))
+    login.goes_on.set()
+    async with client_of(None, ClientSecurity("SASL_PLAINTEXT", None, login)) as client:
+        result = await ask(client)
+        assert isinstance(result, NodeUnavailable)
+        assert "there is no token" in result.reason
+
+
+@pytest.mark.parametrize("is_prepared", [False, True])
+async def test_a_login_may_be_given_up_while_it_waits(is_prepared: bool) -> None:
+    login, told = SlowLogin(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+    opened: list[str] = []
+    is_open = asyncio.Event()
+
+    class Opened:
+        def cancel(self) -> None:
+            opened.append("cancelled")
+
+    def open_now() -> Opened:
+        opened.append("opened")
+        is_open.set()
+        return Opened()
+
+    opening = _PreparedOpening(loop, login, open_now, lambda reason: told.set())
+    if is_prepared:
+        login.goes_on.set()
+        await asyncio.wait_for(is_open.wait(), 20)
+        opening.cancel()
+        assert opened == ["opened", "cancelled"]
+        return
+    opening.cancel()
+    login.goes_on.set()
+    await opening.prepared
+    await asyncio.sleep(0)
+    assert (opened, told.is_set()) == ([], False)
 
 
 def test_a_context_is_made_again_when_a_file_changes(tmp_path: Path) -> None:

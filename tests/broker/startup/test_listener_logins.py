@@ -15,6 +15,14 @@ from barnabas.config.broker_config import BrokerConfig
 from barnabas.config.layers import InvalidConfigError
 from barnabas.protocol.messages.cluster_records import UserScramCredentialRecord
 from barnabas.protocol.messages.security import ScramMechanism
+from tests.broker.startup.test_provider_keys import Loop, Runner
+from tests.support.identity_provider import IdentityProvider
+
+
+def logins_of() -> ListenerLogins:
+    """Those of a broker whose loop only tells the time."""
+    return ListenerLogins(Loop(), Runner(), {})
+
 
 ALICE = UserScramCredentialRecord(name="alice", mechanism=1, iterations=4096)
 
@@ -33,21 +41,21 @@ def config(*more: str) -> BrokerConfig:
 
 
 def test_the_mechanisms_of_a_listener() -> None:
-    logins = ListenerLogins({})
+    logins = logins_of()
     assert list(logins.make(config(), "SASL_PLAINTEXT").mechanisms) == ["PLAIN"]
     assert logins.scram is logins.scram
 
 
 def test_a_static_file_that_cannot_be_read_is_an_error_of_the_listener(tmp_path: Path) -> None:
     with pytest.raises(InvalidConfigError, match="must be a JAAS file that can be read"):
-        ListenerLogins({}).make(config(f"barnabas.jaas.config.file={tmp_path}/none"), "SASL_PLAINTEXT")
+        logins_of().make(config(f"barnabas.jaas.config.file={tmp_path}/none"), "SASL_PLAINTEXT")
 
 
 @pytest.mark.parametrize("opens_first", [True, False])
 def test_credentials_are_those_of_the_metadata_whenever_a_listener_opens(
     tmp_path: Path, opens_first: bool
 ) -> None:
-    logins = ListenerLogins({})
+    logins = logins_of()
     if opens_first:
         logins.make(config(), "SASL_PLAINTEXT")
         assert logins.scram.find("alice", ScramMechanism.SCRAM_SHA_256) is None
@@ -60,7 +68,7 @@ def test_credentials_are_those_of_the_metadata_whenever_a_listener_opens(
 
 @pytest.mark.parametrize("opens_first", [True, False])
 def test_a_secret_that_cannot_be_made_is_an_error(tmp_path: Path, opens_first: bool) -> None:
-    logins = ListenerLogins({})
+    logins = logins_of()
     nowhere = str(tmp_path / "nowhere")
     if opens_first:
         logins.make(config(), "SASL_PLAINTEXT")
@@ -71,3 +79,40 @@ def test_a_secret_that_cannot_be_made_is_an_error(tmp_path: Path, opens_first: b
     wanted = rf"barnabas\.scram\.secret cannot be read or made in {nowhere}"
     with pytest.raises(InvalidConfigError, match=wanted):
         step()
+
+
+def token_config(url: str) -> BrokerConfig:
+    package = "org.apache.kafka.common.security.oauthbearer"
+    prefix = "listener.name.sasl_plaintext.oauthbearer.sasl"
+    return config(
+        "sasl.enabled.mechanisms=OAUTHBEARER",
+        f"{prefix}.server.callback.handler.class={package}.OAuthBearerValidatorCallbackHandler",
+        f"{prefix}.oauthbearer.jwks.endpoint.url={url}",
+    )
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_keys_of_an_identity_provider_are_fetched_once_and_kept_fresh_while_clients_may_come(
+    is_late: bool,
+) -> None:
+    loop = Loop()
+    logins = ListenerLogins(loop, Runner(), {"KAFKA_OPTS": "-Xmx1g"})
+    with IdentityProvider() as provider:
+        made = token_config(provider.keys_url)
+        if is_late:
+            logins.start()
+        for _ in range(2):
+            assert list(logins.make(made, "SASL_PLAINTEXT").mechanisms) == ["OAUTHBEARER"]
+        assert provider.asked("/keys") == 1
+        assert loop.pending() == ([3600] if is_late else [])
+        if not is_late:
+            logins.start()
+        assert loop.pending() == [3600]
+        logins.close()
+        assert loop.pending() == []
+
+
+def test_the_permission_of_java_is_in_the_environment() -> None:
+    environ = {"KAFKA_OPTS": "-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=http://other"}
+    with pytest.raises(InvalidConfigError, match="KAFKA_OPTS"):
+        ListenerLogins(Loop(), Runner(), environ).make(token_config("http://login.example"), "SASL_PLAINTEXT")

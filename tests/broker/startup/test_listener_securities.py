@@ -23,6 +23,7 @@ from tests.broker.fakes import ManualTimer
 from tests.broker.network.tls_listeners import CA, pem, write_certificates
 from tests.broker.network.tls_listeners import config as tls_config
 from tests.broker.network.tls_listeners import securities as tls_securities
+from tests.support.tokens import SigningKey, key_set
 
 MAP = {"listener.security.protocol.map": "SASL:SASL_PLAINTEXT,SECURE:SASL_SSL,PLAINTEXT:PLAINTEXT"}
 PLAIN = {
@@ -250,6 +251,64 @@ def test_hosts_of_this_machine_alone(host: str | None, is_local: bool) -> None:
     assert is_loopback(host) is is_local
 
 
+PACKAGE = "org.apache.kafka.common.security.oauthbearer"
+
+
+def token_notices(host: str, **settings: str) -> list[str]:
+    """What a start says of a listener of OAUTHBEARER, but for the authorizer that is missing."""
+    made = securities(
+        f"SASL://{host}:9093",
+        {"sasl.enabled.mechanisms": "OAUTHBEARER"}
+        | {key.replace("__", "."): text for key, text in settings.items()},
+    )
+    return [line for line in made.notices() if "authorizer" not in line]
+
+
+def test_a_start_says_that_tokens_go_over_the_wire_and_that_nobody_signs_them() -> None:
+    allowed = {"barnabas__oauthbearer__allow__unsecured": "true"}
+    (unsigned,) = token_notices("localhost", **allowed)
+    assert unsigned.startswith("listener SASL takes tokens that nobody has signed")
+    overheard, again = token_notices("", **allowed)
+    assert "takes tokens (SASL mechanism OAUTHBEARER) over connections that are not encrypted" in overheard
+    assert again == unsigned
+
+
+def test_a_start_says_that_every_issuer_counts(tmp_path: Path) -> None:
+    keys = tmp_path / "keys.json"
+    keys.write_bytes(key_set(SigningKey()))
+    prefix = "listener__name__sasl__oauthbearer__sasl__"
+    settings = {
+        f"{prefix}server__callback__handler__class": f"{PACKAGE}.OAuthBearerValidatorCallbackHandler",
+        "sasl__oauthbearer__jwks__endpoint__url": f"file://{keys}",
+    }
+    (line,) = token_notices("localhost", **settings)
+    assert line.startswith(f"listener SASL takes tokens of every issuer whose keys are at file://{keys}")
+    assert token_notices("localhost", **settings, **{f"{prefix}oauthbearer__expected__issuer": "x"}) == []
+
+
+PASSWORD_LISTENER = """
+import sys
+from barnabas.broker.security.sasl.listener import sasl_listener
+from barnabas.broker.security.sasl.scram import ScramCredentials
+from barnabas.config.broker_config import BrokerConfig
+jaas = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="x";'
+config = BrokerConfig.of(None, overrides=[
+    "listeners=SASL_PLAINTEXT://:9093", "sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256",
+    f"listener.name.sasl_plaintext.plain.sasl.jaas.config={jaas}",
+])
+sasl_listener(config, "SASL_PLAINTEXT", ScramCredentials())
+unwanted = ("cryptography", "jwt", "http.client", "barnabas.security.identity_provider")
+print(sorted(name for name in sys.modules if name.startswith(unwanted)))
+"""
+
+
+def test_a_listener_of_passwords_loads_nothing_of_tokens() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PASSWORD_LISTENER], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "[]\n"
+
+
 PLAIN_BROKER = """
 import asyncio, sys
 import barnabas.broker.startup.process
@@ -266,7 +325,7 @@ async def main():
     securities.close()
 
 asyncio.run(main())
-unwanted = ("cryptography", "barnabas.security", "barnabas.broker.security.sasl", "barnabas.broker.network.tls")
+unwanted = ("cryptography", "barnabas.security", "barnabas.broker.security.sasl", "barnabas.broker.network.tls", "jwt")
 print(sorted(name for name in sys.modules if name.startswith(unwanted)))
 """
 

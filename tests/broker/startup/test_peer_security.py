@@ -10,6 +10,7 @@ from barnabas.config.broker_config import BrokerConfig
 from barnabas.config.layers import InvalidConfigError
 from barnabas.security.sasl_client import SaslLogin
 from tests.support.certificates import Authority
+from tests.support.identity_provider import IdentityProvider
 
 CA = Authority()
 PLAIN = 'PlainLoginModule required username="node" password="p" user_alice="q";'
@@ -123,3 +124,30 @@ def test_a_login_may_be_in_the_static_file(tmp_path: Path) -> None:
     assert controller_security(config, environ).login == SaslLogin("PLAIN", "own", "o")
     with pytest.raises(InvalidConfigError, match=r"barnabas.jaas.config.file=.* must be a JAAS file"):
         inter_broker_security(config, {"KAFKA_OPTS": "-Djava.security.auth.login.config=/missing"})
+
+
+PACKAGE = "org.apache.kafka.common.security.oauthbearer"
+OAUTHBEARER = {
+    "sasl__mechanism__controller__protocol": "OAUTHBEARER",
+    "listener.name.controller.oauthbearer.sasl.jaas.config": "OAuthBearerLoginModule required;",
+    "listener.name.controller.oauthbearer.sasl.login.callback.handler.class": (
+        f"{PACKAGE}.OAuthBearerLoginCallbackHandler"
+    ),
+    "listener.name.controller.oauthbearer.sasl.oauthbearer.client.credentials.client.id": "node",
+    "sasl.oauthbearer.client.credentials.client.secret": "node-secret",
+}
+
+
+def test_a_login_with_tokens_of_an_identity_provider() -> None:
+    with IdentityProvider({"node": "node-secret"}) as provider:
+        config = member(**OAUTHBEARER, **{"sasl.oauthbearer.token.endpoint.url": provider.token_url})
+        login = controller_security(config).login
+        assert login is not None
+        assert (login.mechanism, login.user, login.is_ready) == ("OAUTHBEARER", "node", False)
+        login.prepare()
+        assert login.is_ready
+
+
+def test_a_login_with_tokens_that_is_not_complete() -> None:
+    with pytest.raises(InvalidConfigError, match=r"sasl\.oauthbearer\.token\.endpoint\.url must be a URL"):
+        controller_security(member(**OAUTHBEARER))

@@ -19,13 +19,14 @@ from barnabas.security.json_web_keys import parse_keys
 from tests.support.tokens import SigningKey, key_set
 
 ONE, TWO = SigningKey(), SigningKey("ES256", "two")
+HOURLY = RefreshTimes()
 URL = "https://login.example/keys"
 
 
 class Harness:
     """ProviderKeys with a clock that a test turns, and a provider that answers what it is told."""
 
-    def __init__(self, times: RefreshTimes = RefreshTimes()) -> None:
+    def __init__(self, times: RefreshTimes = HOURLY) -> None:
         self.now_ms = 1_000_000
         self.answer: bytes | ProviderError = key_set(ONE)
         self.asked = 0

@@ -26,6 +26,8 @@ from tests.support.tokens import SigningKey, key_set, unsigned_token
 
 KEY = SigningKey()
 NOW_MS = 50_000
+RULES = TokenRules()
+UNSECURED = UnsecuredRules()
 INVALID = b'{"status":"invalid_token"}'
 
 
@@ -35,7 +37,7 @@ def provider() -> ProviderKeys:
     return keys
 
 
-def signed(keys: ProviderKeys | None = None, rules: TokenRules = TokenRules()) -> OAuthBearerMechanism:
+def signed(keys: ProviderKeys | None = None, rules: TokenRules = RULES) -> OAuthBearerMechanism:
     used = keys or provider()
     return OAuthBearerMechanism(SignedTokens(used, rules, lambda: NOW_MS), 0, used)
 
@@ -133,7 +135,7 @@ def test_the_user_in_the_log_is_of_the_claim_that_counts() -> None:
 # ---- unsigned tokens
 
 
-def unsigned(rules: UnsecuredRules = UnsecuredRules()) -> OAuthBearerServer:
+def unsigned(rules: UnsecuredRules = UNSECURED) -> OAuthBearerServer:
     mechanism = OAuthBearerMechanism(UnsecuredTokens(rules, lambda: NOW_MS))
     assert mechanism.takes_unsigned
     assert not signed().takes_unsigned

@@ -1,0 +1,181 @@
+"""The keys of identity providers for a broker: fetched at the start, and kept fresh by timers and threads."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from barnabas.broker.security.sasl.jwks import RefreshTimes
+from barnabas.broker.security.sasl.oauthbearer_settings import Provider
+from barnabas.broker.startup.provider_keys import BrokerProviders
+from barnabas.broker.waiting.blocking import Done, Work
+from barnabas.security.errors import ProviderError
+from tests.support.identity_provider import IdentityProvider
+from tests.support.tokens import SigningKey
+
+TIMES = RefreshTimes(60_000, 100, 250)
+
+
+class Timer:
+    def __init__(self, at: float, act: Callable[[], object]) -> None:
+        self.at = at
+        self.act = act
+        self.is_cancelled = False
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
+
+
+class Loop(asyncio.AbstractEventLoop):
+    """A clock and timers that a test turns."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.timers: list[Timer] = []
+
+    def time(self) -> float:
+        return self.now
+
+    def call_at(
+        self, when: float, callback: Callable[..., object], *args: object, context: object = None
+    ) -> Timer:  # type: ignore[override]
+        self.timers.append(Timer(when, lambda: callback(*args)))
+        return self.timers[-1]
+
+    def pending(self) -> list[float]:
+        """In how many seconds the timers are due."""
+        return [round(timer.at - self.now, 3) for timer in self.timers if not timer.is_cancelled]
+
+    def advance(self) -> None:
+        """To the next timer."""
+        timer = min((each for each in self.timers if not each.is_cancelled), key=lambda each: each.at)
+        self.now = timer.at
+        timer.is_cancelled = True
+        timer.act()
+
+
+class Runner:
+    """Runs work when the test says so."""
+
+    def __init__(self) -> None:
+        self.work: list[tuple[Work, Done]] = []
+
+    def submit(self, work: Work, done: Done) -> None:
+        self.work.append((work, done))
+
+    def run(self) -> None:
+        work, done = self.work.pop(0)
+        error: BaseException | None = None
+        try:
+            work()
+        except BaseException as raised:
+            error = raised
+        done(error)
+
+
+class Harness:
+    def __init__(self, provider: IdentityProvider, times: RefreshTimes = TIMES) -> None:
+        self.loop = Loop()
+        self.runner = Runner()
+        self.providers = BrokerProviders(self.loop, self.runner)
+        self.provider = Provider(provider.keys_url, (), times)
+        self.keys = self.providers.find(self.provider, None)
+
+
+def test_the_first_fetch_is_at_once_and_once_for_all_listeners() -> None:
+    with IdentityProvider() as provider:
+        harness = Harness(provider)
+        assert harness.keys.current.key_ids == {"one"}
+        assert harness.providers.find(harness.provider, None) is harness.keys
+        other = harness.provider._replace(times=RefreshTimes())
+        assert harness.providers.find(other, None) is not harness.keys
+        assert provider.asked("/keys") == 2
+        assert harness.loop.pending() == []  # before the start nothing is fetched again
+        harness.keys.missed("two")
+        assert harness.runner.work == []
+
+
+def test_the_first_fetch_must_succeed() -> None:
+    with IdentityProvider() as provider:
+        provider.failure = (404, b"")
+        with pytest.raises(ProviderError, match="HTTP 404"):
+            Harness(provider)
+
+
+def test_keys_are_fetched_again_and_again() -> None:
+    with IdentityProvider() as provider:
+        harness = Harness(provider)
+        harness.providers.start()
+        assert harness.loop.pending() == [60]
+        provider.keys = [SigningKey("ES256", "two")]
+        harness.loop.advance()
+        assert harness.keys.current.key_ids == {"one"}
+        harness.runner.run()
+        assert harness.keys.current.key_ids == {"two"}
+        assert harness.loop.pending() == [60]
+
+
+def test_a_fetch_that_fails_is_tried_again_and_the_keys_stay() -> None:
+    with IdentityProvider() as provider:
+        harness = Harness(provider)
+        harness.providers.start()
+        provider.failure = (503, b"")
+        waits = []
+        for _ in range(5):
+            harness.loop.advance()
+            harness.runner.run()
+            waits += harness.loop.pending()
+        assert waits == [0.1, 0.15, 60, 0.1, 0.15]
+        assert (harness.keys.failures, harness.keys.current.key_ids) == (5, {"one"})
+
+
+def test_a_key_that_is_not_known_is_fetched_early_by_one_fetch() -> None:
+    with IdentityProvider() as provider:
+        harness = Harness(provider)
+        harness.providers.start()
+        provider.keys = [SigningKey("ES256", "two"), *provider.keys]
+        harness.keys.missed("two")
+        harness.loop.now += 2
+        harness.keys.missed("three")
+        assert len(harness.runner.work) == 1
+        harness.runner.run()
+        assert harness.keys.current.key_ids == {"one", "two"}
+        assert harness.loop.pending() == [60]
+
+
+def test_a_listener_that_is_added_later_has_one_quick_try() -> None:
+    with IdentityProvider() as provider:
+        harness = Harness(provider)
+        harness.providers.start()
+        other = harness.provider._replace(url=f"{provider.url}/other")
+        with pytest.raises(ProviderError, match="it has no list of keys"):
+            harness.providers.find(other, None)
+        assert provider.asked("/other") == 1
+        other = harness.provider._replace(times=RefreshTimes(5000))
+        harness.providers.find(other, None)
+        assert harness.loop.pending() == [60, 5]
+
+
+def test_nothing_is_fetched_after_the_end() -> None:
+    with IdentityProvider() as provider:
+        harness = Harness(provider)
+        harness.providers.start()
+        harness.keys.missed("two")
+        harness.providers.close()
+        harness.runner.run()
+        assert harness.loop.pending() == []
+        harness.loop.now += 120
+        harness.keys.missed("three")
+        assert harness.runner.work == []
+
+
+def test_a_bug_in_a_fetch_is_not_hidden() -> None:
+    with IdentityProvider() as provider:
+        harness = Harness(provider)
+        harness.providers.start()
+        harness.loop.advance()
+        _, done = harness.runner.work.pop()
+        with pytest.raises(ZeroDivisionError):
+            done(ZeroDivisionError())
