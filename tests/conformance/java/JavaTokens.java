@@ -80,7 +80,7 @@ public final class JavaTokens {
         OAuthBearerClientInitialResponse found;
         try {
             found = new OAuthBearerClientInitialResponse(message);
-        } catch (javax.security.sasl.SaslException e) {
+        } catch (javax.security.sasl.SaslException | RuntimeException e) {
             return "rejected";
         }
         return word(found.tokenValue()) + " " + word(found.authorizationId());
