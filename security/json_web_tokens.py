@@ -33,6 +33,7 @@ _BASE64URL: Final = re.compile(r"[A-Za-z0-9_-]*={0,2}")
 _JAVA_SPACES: Final = "".join(map(chr, range(33)))
 """What String.trim() removes."""
 _MAX_MS: Final = 2**63 - 1
+_NESTED: Final = ("jwt", "application/jwt")
 _THUMBPRINTS: Final = ("x5t", "x5t#S256")
 
 
@@ -91,8 +92,8 @@ def _verified_claims(token: str, keys: JsonWebKeys) -> dict[str, Any]:
         raise TokenError("its key id is no text")
     if "crit" in header:
         raise TokenError("its header asks for extensions, which there are none of here")
-    if "cty" in header:
-        raise TokenError("its content is not claims: there is no token in a token here")
+    if str(header.get("cty")).lower() in _NESTED:
+        raise TokenError("there is a token in it, which is not looked into")
     thumbprints = {name: value for name in _THUMBPRINTS if isinstance(value := header.get(name), str)}
     key = keys.select(algorithm, key_id, thumbprints)
     if key is None:

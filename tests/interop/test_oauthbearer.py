@@ -235,7 +235,7 @@ def test_a_new_key_of_the_provider_is_fetched_when_a_token_names_it(tokens: Toke
 # ---- aiokafka
 
 
-class AioTokens(AioTokenProvider):
+class AioTokens(AioTokenProvider):  # type: ignore[misc]  # aiokafka has no types
     def __init__(self, make: Callable[[], str]) -> None:
         self._make = make
 
@@ -298,7 +298,7 @@ async def test_aiokafka_connects_again_when_its_token_has_ended(
 # ---- kafka-python
 
 
-class KafkaPythonTokens(AbstractTokenProvider):
+class KafkaPythonTokens(AbstractTokenProvider):  # type: ignore[misc]  # kafka-python has no types
     def __init__(self, make: Callable[[], str]) -> None:
         super().__init__()
         self._make = make

@@ -60,6 +60,10 @@ def test_a_token_without_a_key_id_is_checked_by_the_key_of_its_type() -> None:
     assert check(KEY.token(ALICE, NOW, headers={"kid": None})).user == "alice"
 
 
+def test_another_kind_of_content_has_no_effect() -> None:
+    assert check(KEY.token(ALICE, NOW, headers={"cty": "json"})).user == "alice"
+
+
 def test_the_key_of_a_certificate() -> None:
     keys = parse_keys(key_set(KEY.public_jwk(x5t="abc")))
     token = KEY.token(ALICE, NOW, headers={"x5t": "abc"})
@@ -211,6 +215,7 @@ HOSTILE = {
     "crit": KEY.token(ALICE, NOW, headers={"crit": ["exp"]}),
     "crit, not encoded": KEY.token(ALICE, NOW, headers={"crit": ["b64"], "b64": False}),
     "a token in a token": KEY.signed(GOOD.encode(), headers={"cty": "JWT"}),
+    "a token that says so of its claims": KEY.token(ALICE, NOW, headers={"cty": "application/JWT"}),
     "a token in a token, without cty": KEY.signed(GOOD.encode()),
     "a header twice": KEY.signed_raw(
         b'{"alg":"none","kid":"one","alg":"RS256"}', json.dumps(CLAIMS).encode()

@@ -55,8 +55,8 @@ def token_of(client: OAuthBearerLogin) -> str:
 def test_a_token_of_the_provider_is_used_until_it_is_old() -> None:
     with IdentityProvider({"alice": "alice-secret"}) as provider:
         client = login({**HANDLER, URL: provider.token_url}, {**CLIENT, "scope": "a b", "extension_x": "y"})
-        assert not client.is_ready
-        assert (client.user, client.mechanism) == ("alice", "OAUTHBEARER")
+        was_ready = client.is_ready
+        assert (was_ready, client.user, client.mechanism) == (False, "alice", "OAUTHBEARER")
         assert "secret" not in repr(client)
         first = parse_initial(client.client().initial())
         assert first.extensions == {"x": "y"}
@@ -352,7 +352,8 @@ def test_a_fetch_is_tried_again_for_a_while() -> None:
 
 
 def test_a_fetch_that_succeeds_in_the_end_and_one_that_is_final() -> None:
-    clock, answers = Clock(), [ProviderError("x"), b"good"]
+    clock = Clock()
+    answers: list[bytes | ProviderError] = [ProviderError("x"), b"good"]
 
     def fetch() -> bytes:
         answer = answers.pop(0)

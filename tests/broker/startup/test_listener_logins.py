@@ -21,7 +21,7 @@ from tests.support.identity_provider import IdentityProvider
 
 def logins_of() -> ListenerLogins:
     """Those of a broker whose loop only tells the time."""
-    return ListenerLogins(Loop(), Runner(), {})
+    return ListenerLogins(Loop().as_loop, Runner(), {})
 
 
 ALICE = UserScramCredentialRecord(name="alice", mechanism=1, iterations=4096)
@@ -96,7 +96,7 @@ def test_keys_of_an_identity_provider_are_fetched_once_and_kept_fresh_while_clie
     is_late: bool,
 ) -> None:
     loop = Loop()
-    logins = ListenerLogins(loop, Runner(), {"KAFKA_OPTS": "-Xmx1g"})
+    logins = ListenerLogins(loop.as_loop, Runner(), {"KAFKA_OPTS": "-Xmx1g"})
     with IdentityProvider() as provider:
         made = token_config(provider.keys_url)
         if is_late:
@@ -115,4 +115,6 @@ def test_keys_of_an_identity_provider_are_fetched_once_and_kept_fresh_while_clie
 def test_the_permission_of_java_is_in_the_environment() -> None:
     environ = {"KAFKA_OPTS": "-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=http://other"}
     with pytest.raises(InvalidConfigError, match="KAFKA_OPTS"):
-        ListenerLogins(Loop(), Runner(), environ).make(token_config("http://login.example"), "SASL_PLAINTEXT")
+        ListenerLogins(Loop().as_loop, Runner(), environ).make(
+            token_config("http://login.example"), "SASL_PLAINTEXT"
+        )
