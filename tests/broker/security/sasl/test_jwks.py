@@ -126,6 +126,13 @@ def test_a_key_that_has_come_may_be_missed_again() -> None:
     assert harness.asked == 2
 
 
+def test_a_key_that_is_fetched_is_missed_no_more() -> None:
+    harness = Harness()
+    harness.answer = key_set(TWO.public_jwk(kid=None), ONE)
+    harness.refresh()
+    assert harness.keys.current.key_ids == {None, "one"}
+
+
 def test_what_is_not_asked_for() -> None:
     harness = Harness()
     harness.refresh()
@@ -147,6 +154,15 @@ def test_a_flood_of_unknown_keys_asks_once_a_second() -> None:
         harness.keys.missed(f"k{number}")
         harness.now_ms += 1
     assert harness.asked == 10
+
+
+def test_sixteen_unknown_keys_are_remembered() -> None:
+    harness = Harness()
+    harness.refresh()
+    for number in [*range(REMEMBERED_KEY_IDS + 1), 1, 0]:  # the second is remembered, the first no more
+        harness.keys.missed(f"k{number}")
+        harness.now_ms += MIN_INTERVAL_MS
+    assert harness.asked == REMEMBERED_KEY_IDS + 2
 
 
 @given(st.lists(st.tuples(st.integers(0, 70_000), st.integers(0, 20)), max_size=60))

@@ -18,6 +18,8 @@ from barnabas.broker.security.sasl.scram import ScramCredentials
 from barnabas.config.broker_config import BrokerConfig
 from barnabas.config.layers import InvalidConfigError
 from barnabas.security.jaas import parse_file
+from barnabas.security.token_settings import LOGIN_HANDLER
+from tests.broker.security.sasl import token_broker
 
 PLAIN_KEY = "listener.name.sasl.plain.sasl.jaas.config"
 ALICE = f'{PLAIN_LOGIN_MODULE} required user_alice="pencil";'
@@ -261,3 +263,29 @@ def test_the_mechanism_between_brokers_must_be_enabled(settings: dict[str, str],
         assert "sasl.mechanism.inter.broker.protocol=GSSAPI must be among" in errors_of(settings)
     else:
         assert listener_of(settings).mechanisms
+
+
+# ---- OAUTHBEARER, whose settings have tests of their own
+
+
+def test_oauthbearer_with_a_login_of_this_broker() -> None:
+    handler = f"{token_broker.PREFIX}sasl.login.callback.handler.class"
+    settings = {**token_broker.SIGNED, **token_broker.KEYS_URL, handler: LOGIN_HANDLER}
+    assert list(token_broker.Broker().listener(settings).mechanisms) == ["OAUTHBEARER"]
+    assert "must be left out" in token_broker.Broker().errors({**settings, handler: "org.example.Own"})
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({}, f"{token_broker.HANDLER} must be {token_broker.PACKAGE}.OAuthBearerValidatorCallbackHandler"),
+        (token_broker.SIGNED, f"{token_broker.PREFIX}{token_broker.URL} must be a URL"),
+        (
+            {**token_broker.SIGNED, token_broker.URL: "x"},
+            f"{token_broker.URL}=x must be a URL of http, https or file",
+        ),
+        ({token_broker.HANDLER: "org.example.Own"}, "there is no JVM here for another Java class"),
+    ],
+)
+def test_oauthbearer_that_prevents_a_start(settings: dict[str, str], message: str) -> None:
+    assert message in token_broker.Broker().errors(settings)

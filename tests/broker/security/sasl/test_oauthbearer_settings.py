@@ -2,65 +2,34 @@
 
 from __future__ import annotations
 
-import ssl
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from barnabas.broker.security.sasl.jwks import ProviderKeys, RefreshTimes
-from barnabas.broker.security.sasl.listener import SaslListener, sasl_listener
+from barnabas.broker.security.sasl.jwks import RefreshTimes
+from barnabas.broker.security.sasl.listener import SaslListener
 from barnabas.broker.security.sasl.oauthbearer import OAuthBearerMechanism
-from barnabas.broker.security.sasl.oauthbearer_settings import OAuthBearerSurroundings, Provider, handler_hint
-from barnabas.broker.security.sasl.scram import ScramCredentials
-from barnabas.config.layers import InvalidConfigError
+from barnabas.broker.security.sasl.oauthbearer_settings import Provider, handler_hint
 from barnabas.security.errors import ProviderError
-from tests.broker.security.sasl.test_listener import config_of
 from tests.broker.security.sasl.test_oauthbearer import message
+from tests.broker.security.sasl.token_broker import (
+    HANDLER,
+    JAAS,
+    KEY,
+    KEYS_URL,
+    MODULE,
+    NOW,
+    PACKAGE,
+    PREFIX,
+    SIGNED,
+    URL,
+    Broker,
+)
 from tests.support.certificates import Authority
-from tests.support.tokens import ISSUER, SigningKey, key_set, unsigned_token
+from tests.support.tokens import ISSUER, unsigned_token
 
-PACKAGE = "org.apache.kafka.common.security.oauthbearer"
-MODULE = f"{PACKAGE}.OAuthBearerLoginModule"
-PREFIX = "listener.name.sasl.oauthbearer."
-JAAS = f"{PREFIX}sasl.jaas.config"
-HANDLER = f"{PREFIX}sasl.server.callback.handler.class"
-SIGNED = {HANDLER: f"{PACKAGE}.OAuthBearerValidatorCallbackHandler"}
 UNSECURED = {HANDLER: f"{PACKAGE}.internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler"}
 ALLOWED = {"barnabas.oauthbearer.allow.unsecured": "true"}
-URL = "sasl.oauthbearer.jwks.endpoint.url"
-KEYS_URL = {URL: "http://login.example/keys"}
-KEY = SigningKey()
-NOW = int(time.time())
-
-
-class Broker:
-    """What a mechanism needs of its broker: keys without a provider."""
-
-    def __init__(self, java_options: str = "") -> None:
-        self.asked: list[Provider] = []
-        self.error: ProviderError | None = None
-        self.has_context: list[bool] = []
-        self.surroundings = OAuthBearerSurroundings(self.find, lambda: NOW * 1000, java_options)
-
-    def find(self, provider: Provider, make_context: Callable[[], ssl.SSLContext] | None) -> ProviderKeys:
-        if self.error is not None:
-            raise self.error
-        self.asked.append(provider)
-        self.has_context.append(make_context is not None)
-        keys = ProviderKeys(provider.url, lambda: key_set(KEY), provider.times, lambda: 0)
-        keys.fetched(keys.fetch_now())
-        return keys
-
-    def listener(self, settings: dict[str, str]) -> SaslListener:
-        config = config_of(**{"sasl.enabled.mechanisms": "OAUTHBEARER", **settings})
-        return sasl_listener(config, "SASL", ScramCredentials(), None, self.surroundings)
-
-    def errors(self, settings: dict[str, str]) -> str:
-        with pytest.raises(InvalidConfigError) as caught:
-            self.listener(settings)
-        return str(caught.value)
 
 
 def user_of(listener: SaslListener, token: str) -> str | None:
