@@ -32,7 +32,7 @@ from barnabas.security.client_settings import PLAINTEXT, ClientSecurity, securit
 from barnabas.security.errors import SettingError
 from barnabas.security.sasl_client import ClientLogin, login_of
 from barnabas.security.settings import TlsSettings
-from barnabas.security.token_settings import LOGIN_KEYS
+from barnabas.security.token_settings import ASSERTION_PREFIX, LOGIN_KEYS
 
 
 def inter_broker_security(config: BrokerConfig, environ: Mapping[str, str] | None = None) -> ClientSecurity:
@@ -83,7 +83,7 @@ def _security(
 def _login_texts(config: BrokerConfig, listener: str, mechanism: str) -> dict[str, str]:
     """The settings of a login by OAUTHBEARER that are set for this listener, by their names without a prefix."""
     texts = {}
-    for name in LOGIN_KEYS:
+    for name in (*LOGIN_KEYS, *(name for name in BROKER_KEYS if name.startswith(ASSERTION_PREFIX))):
         key = BROKER_KEYS.get(name)
         setting = None if key is None else config.listener_setting(listener, key, mechanism)
         if setting is not None:

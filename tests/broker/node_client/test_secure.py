@@ -282,6 +282,26 @@ async def test_a_login_for_which_nothing_comes() -> None:
         assert "there is no token" in result.reason
 
 
+async def test_a_bug_in_a_login_is_not_hidden() -> None:
+    login = SlowLogin(ZeroDivisionError("a bug of ours"))
+    login.goes_on.set()
+    loop, met = asyncio.get_running_loop(), asyncio.Event()
+    found: list[object] = []
+
+    def handle(_: object, context: dict[str, Any]) -> None:
+        found.append(context["exception"])
+        met.set()
+
+    def open_now() -> Any:
+        raise AssertionError
+
+    loop.set_exception_handler(handle)
+    opening = _PreparedOpening(loop, login, open_now, found.append)
+    await asyncio.wait_for(met.wait(), 20)
+    assert found == [login.error]
+    opening.cancel()
+
+
 @pytest.mark.parametrize("is_prepared", [False, True])
 async def test_a_login_may_be_given_up_while_it_waits(is_prepared: bool) -> None:
     login, told = SlowLogin(), asyncio.Event()

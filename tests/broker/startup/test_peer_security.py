@@ -151,3 +151,11 @@ def test_a_login_with_tokens_of_an_identity_provider() -> None:
 def test_a_login_with_tokens_that_is_not_complete() -> None:
     with pytest.raises(InvalidConfigError, match=r"sasl\.oauthbearer\.token\.endpoint\.url must be a URL"):
         controller_security(member(**OAUTHBEARER))
+
+
+def test_a_login_with_an_assertion_is_refused_and_not_ignored() -> None:
+    more = {"sasl.oauthbearer.token.endpoint.url": "http://x", "sasl.oauthbearer.assertion.claim.iss": "me"}
+    with pytest.raises(
+        InvalidConfigError, match=r"sasl\.oauthbearer\.assertion\.claim\.iss must be left out"
+    ):
+        controller_security(member(**OAUTHBEARER, **more))
