@@ -22,7 +22,7 @@ from barnabas.protocol.framing import Frame, size_prefix
 from barnabas.protocol.messages.security import SaslAuthenticateRequest, SaslHandshakeRequest
 from barnabas.storage.env import RealFile
 from barnabas.storage.offsets import FileRecords
-from tests.broker.network.socket_harness import MIB, Address, Client, Run, ServerHarness, harness
+from tests.broker.network.socket_harness import MIB, Address, Client, Run, ServerHarness, harness, until
 from tests.broker.network.test_listeners import has_ipv6_loopback
 from tests.broker.scripted import FakeRecords, SliceableRecords, framed
 from tests.broker.security.sasl.logins import listener as logins_of_a_listener
@@ -359,6 +359,24 @@ def test_a_client_that_resets_is_forgotten(run: Run) -> None:
             home.handler.complete("one")
             assert home.memory.used_bytes == 0
             await other.leaves()
+
+    run(dialogue())
+
+
+def test_a_client_that_resets_before_all_is_read_is_forgotten_while_its_request_waits(run: Run) -> None:
+    """libuv reports a reset once, however much has been received before it."""
+
+    async def dialogue() -> None:
+        async with harness(connections_max_idle_ms=40) as home:
+            home.memory.window = home.memory.buffer[: 16 * 1024]
+            client = socket.create_connection(("127.0.0.1", home.port))
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            requests = [b"wait one", *(b"none " + bytes(1000) for _ in range(100))]
+            await until(lambda: len(list(home.server.connections())) == 1)
+            client.sendall(b"".join(framed(request) for request in requests))
+            client.close()
+            await until(lambda: not list(home.server.connections()))
+            assert len(home.handler.handled) == len(requests)
 
     run(dialogue())
 
