@@ -24,6 +24,9 @@ UNLIMITED: Final = float(2**63 - 1)
 MAX_COUNTERS: Final = 100_000
 """Of one type; some 600 bytes each."""
 
+KEPT_COUNTERS: Final = 1_000
+"""Of one type, while there are no quotas of it."""
+
 EXPIRES_AFTER_MS: Final = 3_600_000
 _AVERAGE_SAMPLES, _AVERAGE_WINDOW_MS = 2, 30_000
 """How Kafka's metrics measure where no quota says otherwise."""
@@ -96,10 +99,13 @@ class ClientQuotaManager:
         self.limits_changed()
 
     def limits_changed(self) -> None:
-        """Each counter learns its limit anew at its next use."""
+        """Each counter learns its limit anew at its next use. Without limits those used last stay: one that comes back
+        finds what was recorded before, as in Kafka.
+        """
         self._generation += 1
         if not self.limits:
-            self._counters.clear()
+            while len(self._counters) > KEPT_COUNTERS:
+                self._counters.popitem(last=False)
 
     def counter(self, principal: KafkaPrincipal, client_id: str, now_ms: int) -> ClientCounter:
         """The counter of the principal's requests with this client id, with its limit of now."""

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from barnabas.broker.quotas.client_quotas import EXPIRES_AFTER_MS, UNLIMITED, ClientQuotaManager
+from barnabas.broker.quotas.client_quotas import (
+    EXPIRES_AFTER_MS,
+    KEPT_COUNTERS,
+    UNLIMITED,
+    ClientQuotaManager,
+)
 from barnabas.broker.quotas.limits import ANY
 from barnabas.broker.quotas.quota_types import QuotaType
 from barnabas.broker.request import KafkaPrincipal
@@ -47,12 +52,24 @@ def test_a_change_acts_at_once_on_a_counter_that_runs() -> None:
     assert not counter.is_limited
 
 
-def test_without_quotas_the_counters_are_gone() -> None:
+def test_a_quota_that_comes_back_finds_what_was_recorded() -> None:
     manager = manager_of()
     manager.update((ANY, None), 100.0)
-    manager.counter(ALICE, "c", NOW)
+    manager.record(manager.counter(ALICE, "c", NOW), 1000, NOW)
     manager.update((ANY, None), None)
-    assert len(manager) == 0
+    assert not manager.is_enabled
+    manager.update((ANY, None), 100.0)
+    assert manager.record(manager.counter(ALICE, "c", NOW), 500, NOW) == 5000
+
+
+def test_without_quotas_few_counters_stay() -> None:
+    manager = manager_of()
+    manager.update((None, ANY), 100.0)
+    for number in range(KEPT_COUNTERS + 10):
+        manager.counter(ALICE, str(number), NOW)
+    manager.update((None, ANY), None)
+    assert len(manager) == KEPT_COUNTERS
+    assert next(manager.latest(1))[0] == ("", str(KEPT_COUNTERS + 9))
 
 
 def test_throttle_times_may_have_a_bound() -> None:
