@@ -48,6 +48,9 @@ security_logger = logging.getLogger("barnabas.security")
 READ_BYTES: Final = 16 * 1024
 """Most that is read of a frame at once."""
 
+KEPT_TIMES: Final = 5
+"""How often a mechanism may keep the bytes of a token until the next: in parts, and as a whole."""
+
 
 class Loop(Timer, Protocol):
     """The event loop, or a clock that a test turns."""
@@ -151,6 +154,7 @@ class Authentication:
         "_connection",
         "_is_complete",
         "_is_reading",
+        "_kept_bytes",
         "_memory",
         "_owner",
         "_prefix",
@@ -180,6 +184,7 @@ class Authentication:
         self._prefix = b""  # bytes of an incomplete length
         self._size: int | None = None  # of the frame whose bytes arrive
         self._body = bytearray()
+        self._kept_bytes = 0  # what the authenticator may keep of the frames so far
         self._unsent = memoryview(b"")
         self._is_reading = True
         self._is_complete = False
@@ -220,10 +225,11 @@ class Authentication:
             if self._connection.closing:
                 return
         if len(self._body) < self._size:
-            self._memory.hold(len(self._body))
+            self._memory.hold(self._kept_bytes + len(self._body))
             return
         frame, self._body, self._size = bytes(self._body), bytearray(), None
-        self._memory.hold(len(frame))
+        self._memory.hold(self._kept_bytes + len(frame))
+        self._kept_bytes += KEPT_TIMES * len(frame)
         if not self._connection.closing:
             self._take(lambda: self._authenticator.receive(frame))
 
@@ -256,11 +262,13 @@ class Authentication:
         self._apply(step)
 
     def _apply(self, step: Step) -> None:
-        if step.fate is not Fate.WORK:
+        if step.fate not in (Fate.WORK, Fate.CONTINUE):
             self._memory.hold(0)
         match step.fate:
             case Fate.CONTINUE:
-                self._send(step.answer)
+                self._memory.hold(self._kept_bytes)
+                if not self._connection.closing:
+                    self._send(step.answer)
             case Fate.COMPLETE:
                 self._is_complete = True
                 self._send(step.answer)
@@ -345,7 +353,11 @@ class Authentication:
         connection.info.session = ConnectionSession(session, connection.close)
         info = connection.info
         security_logger.debug(
-            "listener %s: %s:%d is %s", info.listener_name, info.client_host, info.client_port, info.principal
+            "listener %s: %s:%d is %s",
+            info.listener_name,
+            info.client_host,
+            info.client_port,
+            sanitized(str(info.principal)),
         )
         self._owner.finished(connection)
         connection.begin()

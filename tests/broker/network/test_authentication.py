@@ -322,6 +322,36 @@ def test_unfinished_frames_are_charged_and_the_largest_lose(
     assert len(harness.authentications) == 0
 
 
+def test_what_a_mechanism_keeps_between_tokens_is_charged(
+    harness: LoginHarness, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The first message of SCRAM, of which the broker keeps parts, may be as large as a frame, with none behind it."""
+    clients = [harness.client() for _ in range(20)]
+    for client in clients:
+        client.handshake("SCRAM-SHA-256")
+        client.token(b"n,,n=" + b"u" * 4000 + b",r=" + b"r" * 4000)
+    memory = harness.authentications.memory
+    assert memory.used_bytes <= memory.limit_bytes
+    assert 0 < sum(not client.is_closed() for client in clients) < 4
+    assert "the memory for logins is used up" in caplog.text
+    usual = harness.client()
+    usual.handshake("SCRAM-SHA-256")
+    usual.token(b"n,,n=alice,r=nonce")
+    assert len(usual.frames()) == 2
+    for client in (*clients, usual):
+        if not client.is_closed():
+            client.connection.abort()
+    assert memory.used_bytes == 0
+
+
+def test_a_login_leaves_nothing_charged(harness: LoginHarness, client: LoginClient) -> None:
+    client.versions()
+    client.handshake()
+    assert harness.authentications.memory.used_bytes > 0
+    client.token(plain_token("alice", "pencil"))
+    assert harness.authentications.memory.used_bytes == 0
+
+
 def test_a_complete_frame_that_is_too_much_ends_its_own_connection() -> None:
     client = LoginHarness(memory_bytes=500).client()
     client.handshake("SCRIPTED")
