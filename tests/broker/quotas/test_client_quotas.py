@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from barnabas.broker.quotas.client_quotas import EXPIRES_AFTER_MS, UNLIMITED, ClientQuotaManager
+from barnabas.broker.quotas.client_quotas import (
+    EXPIRES_AFTER_MS,
+    MAX_KEY_CHARACTERS,
+    UNLIMITED,
+    ClientQuotaManager,
+)
 from barnabas.broker.quotas.limits import ANY
 from barnabas.broker.quotas.quota_types import QuotaType
 from barnabas.broker.request import KafkaPrincipal
@@ -97,3 +102,27 @@ def test_changes_to_topics_have_tokens() -> None:
     assert counter.bucket is not None
     assert counter.bucket.tokens(counter.limit, NOW) == 22.0
     assert manager_of().counter(ALICE, "c", NOW).bucket is None
+
+
+def test_long_client_ids_are_bounded_together() -> None:
+    manager = manager_of()
+    manager.update((None, ANY), 1.0)
+    long = 32_000
+    for number in range(MAX_KEY_CHARACTERS // long + 50):
+        manager.counter(ALICE, str(number).ljust(long, "x"), NOW)
+    assert len(manager) <= MAX_KEY_CHARACTERS // long + 2
+    for number in range(100):
+        manager.counter(ALICE, str(number), NOW)
+    assert len(manager) > 100  # short ones replace few of them
+    manager.update((None, ANY), None)
+    assert len(manager) == 0
+
+
+def test_a_client_with_many_ids_costs_a_bounded_number_of_counters() -> None:
+    """A million client ids, each new: what is kept stays the same from 100,000 on."""
+    manager = manager_of(max_counters=1000)
+    manager.update((None, ANY), 1e9)
+    for number in range(20_000):
+        counter = manager.counter(ALICE, f"client-{number}", NOW + number)
+        manager.record(counter, 10, NOW + number)
+    assert len(manager) == 1000
