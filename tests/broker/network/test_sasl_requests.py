@@ -239,6 +239,48 @@ def test_a_token_behind_one_that_is_being_checked_closes_the_connection(
     assert "it goes on while its token is being checked" in caplog.text
 
 
+def test_a_throttled_client_renews_its_session_when_it_is_read_again(
+    harness: LoginHarness, client: LoginClient
+) -> None:
+    """Even where the session has ended meanwhile: what is late is the broker's doing."""
+    client >> "throttle 6000 one" << "one"
+    client.handshake()
+    client.token(plain_token("alice", "pencil"))
+    client >> "echo two"
+    assert client.frames() == []
+    harness.timer.advance(SESSION_S)
+    assert client.frames() == []
+    harness.timer.advance(1)
+    *renewed, two = client.frames()
+    assert (len(renewed), two) == (2, b"two")
+    assert harness.probe.successful_reauthentications == 1
+    assert not client.is_closed()
+
+
+def test_a_throttle_time_that_begins_in_front_of_a_renewal_comes_before_it(
+    harness: LoginHarness, client: LoginClient
+) -> None:
+    client >> "limited one"
+    client.handshake()
+    client.token(plain_token("alice", "pencil"))
+    harness.handler.complete_limited("one", mute_ms=500)
+    client << "one"
+    harness.timer.advance(0.499)
+    client << ""
+    harness.timer.advance(0.001)
+    assert len(client.frames()) == 2
+
+
+def test_a_session_that_ends_while_the_client_is_throttled_ends_its_connection(
+    harness: LoginHarness, client: LoginClient
+) -> None:
+    client >> "throttle 6000 one, echo two" << "one"
+    harness.timer.advance(6)
+    assert client.frames() == []
+    assert client.is_closed()
+    assert harness.probe.expired_connections_killed == 1
+
+
 def test_a_flood_of_renewals_costs_one_login_a_second(harness: LoginHarness) -> None:
     """The others are answered like any request, without a look at credentials."""
     requests = harness.authentications.guarded(lambda _, frame: [b"no"], harness.listener, harness.probe)

@@ -92,8 +92,8 @@ def produce(client_id: str = "greedy", number: int = 1) -> bytes:
 
 
 def most(seconds: int, connections: int) -> float:
-    """Requests that may be handled: what the windows allow, and of each connection one before its first mute is over and
-    one when all mutes end together.
+    """Requests that may be handled: what the windows allow, and of each connection one before its first mute is over
+    and one when all mutes end together.
     """
     return LIMIT * (seconds + WINDOWS_S) / len(produce()) + 2 * connections
 
