@@ -51,6 +51,9 @@ READ_BYTES: Final = 16 * 1024
 KEPT_TIMES: Final = 5
 """How often a mechanism may keep the bytes of a token until the next: in parts, and as a whole."""
 
+FREE_BYTES: Final = 1024
+"""What the frames of a usual login have, so that many clients that connect together are charged with nothing."""
+
 
 class Loop(Timer, Protocol):
     """The event loop, or a clock that a test turns."""
@@ -154,12 +157,12 @@ class Authentication:
         "_connection",
         "_is_complete",
         "_is_reading",
-        "_kept_bytes",
         "_memory",
         "_owner",
         "_prefix",
         "_probe",
         "_size",
+        "_taken_bytes",
         "_transport",
         "_unsent",
         "began_at",
@@ -184,7 +187,7 @@ class Authentication:
         self._prefix = b""  # bytes of an incomplete length
         self._size: int | None = None  # of the frame whose bytes arrive
         self._body = bytearray()
-        self._kept_bytes = 0  # what the authenticator may keep of the frames so far
+        self._taken_bytes = 0  # of the frames so far, parts of which the authenticator may keep
         self._unsent = memoryview(b"")
         self._is_reading = True
         self._is_complete = False
@@ -225,13 +228,17 @@ class Authentication:
             if self._connection.closing:
                 return
         if len(self._body) < self._size:
-            self._memory.hold(self._kept_bytes + len(self._body))
+            self._memory.hold(self._kept_bytes() + len(self._body))
             return
         frame, self._body, self._size = bytes(self._body), bytearray(), None
-        self._memory.hold(self._kept_bytes + len(frame))
-        self._kept_bytes += KEPT_TIMES * len(frame)
+        self._memory.hold(self._kept_bytes() + len(frame))
+        self._taken_bytes += len(frame)
         if not self._connection.closing:
             self._take(lambda: self._authenticator.receive(frame))
+
+    def _kept_bytes(self) -> int:
+        """What the broker may keep of the frames that were taken."""
+        return KEPT_TIMES * max(0, self._taken_bytes - FREE_BYTES)
 
     def _receive(self, size: int) -> bytes:
         """What has arrived, up to `size` bytes; nothing where that is none, or at the end."""
@@ -266,7 +273,7 @@ class Authentication:
             self._memory.hold(0)
         match step.fate:
             case Fate.CONTINUE:
-                self._memory.hold(self._kept_bytes)
+                self._memory.hold(self._kept_bytes())
                 if not self._connection.closing:
                     self._send(step.answer)
             case Fate.COMPLETE:
