@@ -329,6 +329,18 @@ def test_a_mechanism_that_waits_is_run_by_the_caller() -> None:
     assert response_of(SaslAuthenticateRequest(), 2, done).auth_bytes == b"welcome"
 
 
+def test_a_frame_that_comes_while_a_token_is_checked_ends_the_login() -> None:
+    dialogue = Dialogue()
+    dialogue.handshake("SLOW")
+    first, _ = dialogue.authenticate(b"done carol")
+    assert first is Fate.WORK
+    step = dialogue.send(b"done carol")
+    assert (step.fate, dialogue.state) == (Fate.CLOSE, SaslState.FAILED)
+    ended = dialogue.login.worked()
+    assert ended.fate is Fate.CLOSE
+    assert dialogue.login.session is None
+
+
 def test_a_mechanism_that_waits_may_fail() -> None:
     client = Dialogue()
     client.handshake("SLOW")
