@@ -400,6 +400,8 @@ class Connection:
         queue = self._context.mutes
         assert queue is not None, "a client is throttled, and nothing would end that"
         self._requests.throttled = None
+        if self._mute is not None:
+            self._mute.end()
         self._mute = Mute(throttled.meter, self._unmute)
         queue.add(throttled.mute_ms, self._mute)
 

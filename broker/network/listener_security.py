@@ -19,7 +19,7 @@ import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from barnabas.broker.network.failure_log import FailureLog
+from barnabas.broker.network.failure_log import FailureLog, sanitized
 from barnabas.broker.network.transport import SocketTransport, Transport
 from barnabas.broker.probes import ListenerProbe
 from barnabas.broker.request import ANONYMOUS, ConnectionInfo, KafkaPrincipal
@@ -146,7 +146,7 @@ class _TlsGuard:
                 info.listener_name,
                 info.client_host,
                 info.client_port,
-                info.principal,
+                sanitized(str(info.principal)),
             )
         cipher = tls.cipher()
         self._suite = (iana_name(cipher[0]) if cipher else "", tls.version() or "")

@@ -190,7 +190,9 @@ class SaslAuthenticator:
 
     def receive(self, frame: bytes) -> Step:
         """Takes the client's next frame. What it raises is a bug: the connection has to close."""
-        assert self._round is None, "one frame at a time"
+        if self._round is not None or self.state is SaslState.FAILED:  # every client waits for an answer
+            when = "after its login has failed" if self._round is None else "while its token is being checked"
+            return self._close(f"it goes on {when}")
         if not self.allows_size(len(frame)):
             return self.reject_size(len(frame))
         try:
@@ -200,10 +202,8 @@ class SaslAuthenticator:
                 return self._token(frame)
         except ProtocolError as error:
             return self._close(WRONG_FIRST_REQUEST if self.state is SaslState.INITIAL_REQUEST else str(error))
-        if self.state is SaslState.REAUTH_BAD_MECHANISM:
-            return self._fail(self._complaint)
-        assert self.state is SaslState.FAILED, self.state
-        return self._close("it goes on after its login has failed")
+        assert self.state is SaslState.REAUTH_BAD_MECHANISM, self.state
+        return self._fail(self._complaint)
 
     def reject_size(self, size: int) -> Step:
         """A frame that claims a length below 0 or above the limit."""
@@ -217,6 +217,8 @@ class SaslAuthenticator:
         """The work of the last step has run."""
         current, self._round = self._round, None
         assert current is not None
+        if self.state is SaslState.FAILED:
+            return self._close("it has gone on while its token was being checked")
         return self._finish(current)
 
     # ---- before the mechanism is known

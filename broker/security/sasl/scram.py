@@ -43,6 +43,9 @@ NONCE_BYTES: Final = 20
 MOCK_SALT_BYTES: Final = 20
 """As many as `--add-scram` makes."""
 
+MAX_MESSAGE_BYTES: Final = 4096
+"""A longer one is no login, and would keep the event loop busy. (Kafka takes sasl.server.max.receive.size.)"""
+
 _VALUE: Final = r"[\x01-\x2b\x2d-\x7f]+"  # all ASCII but NUL and the comma
 _SASL_NAME: Final = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
 _NONCE: Final = r"[\x21-\x2b\x2d-\x7e]+"
@@ -165,6 +168,8 @@ def parse_client_final(token: bytes) -> ClientFinal:
 
 def _text(token: bytes) -> str:
     """The characters are ASCII; user names beyond it do not fit the form of Kafka's messages, which is kept to."""
+    if len(token) > MAX_MESSAGE_BYTES:
+        raise SaslError(f"a message of SCRAM has more than {MAX_MESSAGE_BYTES} bytes")
     try:
         return token.decode("ascii")
     except UnicodeDecodeError:

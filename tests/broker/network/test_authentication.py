@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from barnabas.broker.network.authentication import READ_BYTES
+from barnabas.broker.network.authentication import FREE_BYTES, KEPT_TIMES, READ_BYTES
 from barnabas.broker.network.failure_log import INTERVAL_S
 from barnabas.broker.request import KafkaPrincipal
 from barnabas.protocol.framing import size_prefix
@@ -320,6 +320,39 @@ def test_unfinished_frames_are_charged_and_the_largest_lose(
             each.connection.abort()
     assert memory.used_bytes == 0
     assert len(harness.authentications) == 0
+
+
+def test_what_a_mechanism_keeps_between_tokens_is_charged(
+    harness: LoginHarness, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The first message of SCRAM, of which the broker keeps parts, may be large, with none behind it."""
+    clients = [harness.client() for _ in range(20)]
+    for client in clients:
+        client.handshake("SCRAM-SHA-256")
+        client.token(b"n,,n=" + b"u" * 1900 + b",r=" + b"r" * 1900)
+    memory = harness.authentications.memory
+    assert memory.used_bytes <= memory.limit_bytes
+    assert 0 < sum(not client.is_closed() for client in clients) <= 7
+    assert "the memory for logins is used up" in caplog.text
+    usual = harness.client()
+    usual.handshake("SCRAM-SHA-256")
+    usual.token(b"n,,n=alice,r=nonce")
+    assert len(usual.frames()) == 2
+    for client in (*clients, usual):
+        if not client.is_closed():
+            client.connection.abort()
+    assert memory.used_bytes == 0
+
+
+def test_a_login_leaves_nothing_charged(harness: LoginHarness, client: LoginClient) -> None:
+    client.versions()
+    client.handshake("SCRIPTED")
+    assert harness.authentications.memory.used_bytes == 0  # as usual
+    client.token(b"more " + b"x" * 4000)
+    assert harness.authentications.memory.used_bytes > KEPT_TIMES * (4000 - FREE_BYTES)
+    client.token(b"done alice")
+    assert client.principal == KafkaPrincipal("alice")
+    assert harness.authentications.memory.used_bytes == 0
 
 
 def test_a_complete_frame_that_is_too_much_ends_its_own_connection() -> None:

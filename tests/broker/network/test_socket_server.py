@@ -631,6 +631,27 @@ def test_who_cannot_log_in_is_sent_away(run: Run) -> None:
     run(dialogue())
 
 
+def test_who_is_logging_in_makes_room_for_the_listener_between_brokers(run: Run) -> None:
+    """A flood of clients that begin to log in does not shut brokers out."""
+
+    async def dialogue() -> None:
+        options = {"max_connections": 2, "protected_listener": "INSIDE"}
+        async with harness(SASL, Address(name="INSIDE"), secure=secured, **options) as home:
+            clients = [await Client.dials(home.ports["SASL"]) for _ in range(2)]
+            for client in clients:
+                client.writer.write(HANDSHAKE)
+                await client.answer()
+            inside = [await Client.dials(home.ports["INSIDE"]) for _ in range(2)]
+            assert [await one.asks("echo one") for one in inside] == [b"one", b"one"]
+            assert [await client.sees_the_end() for client in clients] == [True, True]
+            logins = home.server.authentications
+            assert logins is not None
+            assert (len(logins), logins.memory.used_bytes) == (0, 0)
+            await asyncio.gather(*(client.leaves() for client in (*clients, *inside)))
+
+    run(dialogue())
+
+
 def test_who_does_not_log_in_in_time_is_sent_away(run: Run) -> None:
     async def dialogue() -> None:
         async with harness(Address(), SASL, secure=secured, authentication_timeout_ms=40) as home:

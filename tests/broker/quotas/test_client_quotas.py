@@ -7,6 +7,7 @@ from typing import Any
 from barnabas.broker.quotas.client_quotas import (
     EXPIRES_AFTER_MS,
     KEPT_COUNTERS,
+    MAX_KEY_CHARACTERS,
     UNLIMITED,
     ClientQuotaManager,
 )
@@ -114,3 +115,27 @@ def test_changes_to_topics_have_tokens() -> None:
     assert counter.bucket is not None
     assert counter.bucket.tokens(counter.limit, NOW) == 22.0
     assert manager_of().counter(ALICE, "c", NOW).bucket is None
+
+
+def test_long_client_ids_are_bounded_together() -> None:
+    manager = manager_of()
+    manager.update((None, ANY), 1.0)
+    long = 32_000
+    for number in range(MAX_KEY_CHARACTERS // long + 50):
+        manager.counter(ALICE, str(number).ljust(long, "x"), NOW)
+    assert len(manager) <= MAX_KEY_CHARACTERS // long + 2
+    for number in range(100):
+        manager.counter(ALICE, str(number), NOW)
+    assert len(manager) > 100  # short ones replace few of them
+    manager.update((None, ANY), None)
+    assert len(manager) == 0
+
+
+def test_a_client_with_many_ids_costs_a_bounded_number_of_counters() -> None:
+    """A million client ids, each new: what is kept stays the same from 100,000 on."""
+    manager = manager_of(max_counters=1000)
+    manager.update((None, ANY), 1e9)
+    for number in range(20_000):
+        counter = manager.counter(ALICE, f"client-{number}", NOW + number)
+        manager.record(counter, 10, NOW + number)
+    assert len(manager) == 1000

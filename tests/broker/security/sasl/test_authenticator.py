@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ from barnabas.broker.security.sasl.authenticator import (
     Step,
 )
 from barnabas.broker.security.sasl.session import SaslSession
-from barnabas.protocol.api_keys import ApiKey, response_header_version, response_type
+from barnabas.protocol.api_keys import ApiKey, known_versions, response_header_version, response_type
 from barnabas.protocol.codec import decode
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest
@@ -328,6 +329,18 @@ def test_a_mechanism_that_waits_is_run_by_the_caller() -> None:
     assert response_of(SaslAuthenticateRequest(), 2, done).auth_bytes == b"welcome"
 
 
+def test_a_frame_that_comes_while_a_token_is_checked_ends_the_login() -> None:
+    dialogue = Dialogue()
+    dialogue.handshake("SLOW")
+    first, _ = dialogue.authenticate(b"done carol")
+    assert first is Fate.WORK
+    step = dialogue.send(b"done carol")
+    assert (step.fate, dialogue.state) == (Fate.CLOSE, SaslState.FAILED)
+    ended = dialogue.login.worked()
+    assert ended.fate is Fate.CLOSE
+    assert dialogue.login.session is None
+
+
 def test_a_mechanism_that_waits_may_fail() -> None:
     client = Dialogue()
     client.handshake("SLOW")
@@ -444,3 +457,63 @@ def test_any_frames_end_somewhere_and_log_nobody_in(frames: list[bytes], mechani
         assert step.fate in (Fate.CONTINUE, Fate.FAIL, Fate.CLOSE)
         assert (step.failure is None) is (step.fate is Fate.CONTINUE)
     assert client.login.session is None
+
+
+# ---- every state, every API, every version
+
+
+def states() -> dict[str, Callable[[], Dialogue]]:
+    """Logins up to each state in which a frame can come."""
+
+    def session() -> SaslSession:
+        return SaslSession("PLAIN", KafkaPrincipal("alice"), 100.0)
+
+    def after(*steps: Callable[[Dialogue], object], of: SaslSession | None = None) -> Dialogue:
+        dialogue = Dialogue(previous=of)
+        for step in steps:
+            step(dialogue)
+        return dialogue
+
+    def shake(dialogue: Dialogue) -> object:
+        return dialogue.handshake()
+
+    def shake_raw(dialogue: Dialogue) -> object:
+        return dialogue.handshake(version=0)
+
+    def other(dialogue: Dialogue) -> object:
+        return dialogue.handshake("SCRAM-SHA-256")
+
+    def fail(dialogue: Dialogue) -> object:
+        return dialogue.authenticate(plain_token("alice", "wrong"))
+
+    return {
+        "first": Dialogue,
+        "after versions": lambda: after(Dialogue.versions),
+        "among tokens": lambda: after(shake),
+        "among raw tokens": lambda: after(shake_raw),
+        "after a failure": lambda: after(shake, fail),
+        "renewal": lambda: after(of=session()),
+        "among tokens of a renewal": lambda: after(shake, of=session()),
+        "among raw tokens of a renewal": lambda: after(shake_raw, of=session()),
+        "renewal by another mechanism": lambda: after(other, of=session()),
+        "after a renewal that failed": lambda: after(shake, fail, of=session()),
+    }
+
+
+@pytest.mark.parametrize("name", states())
+def test_no_request_but_those_of_a_login_goes_on(name: str) -> None:
+    """In all known versions, and those around them: a request of another API ends the connection, at once or late."""
+    begin = states()[name]
+    login = {ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE, ApiKey.API_VERSIONS}
+    for key in ApiKey:
+        if key in login:
+            continue
+        low, high = known_versions(key)
+        for version in (*range(low - 1, high + 2), -1, 32767):
+            dialogue = begin()
+            step = dialogue.send(struct.pack(">hhih", key, version, 7, -1) + bytes(20))
+            assert step.fate in (Fate.FAIL, Fate.CLOSE), (key, version)
+            assert dialogue.login.session is None
+            assert dialogue.state is SaslState.FAILED
+            again = dialogue.send(request(SaslHandshakeRequest(mechanism="PLAIN"), 1))
+            assert again.fate is Fate.CLOSE

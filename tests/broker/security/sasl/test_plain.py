@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import hmac
+from types import SimpleNamespace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from barnabas.broker.security.sasl import plain
 from barnabas.broker.security.sasl.plain import JaasLogins, PlainMechanism, PlainServer
 from barnabas.broker.security.sasl.server import Login, SaslAuthenticationError
 
@@ -114,3 +118,28 @@ def test_a_class_that_fails_lets_nobody_in_and_no_password_out(caplog: pytest.Lo
     assert caught.value.__cause__ is None
     assert caplog.messages == ["the class that checks logins has failed with LookupError"]
     assert "secret" not in caplog.text
+
+
+def test_a_login_costs_the_same_for_users_that_exist_and_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is computed and compared is counted: for unknown users, and wherever the passwords differ."""
+    logins = JaasLogins({"user_alice": "pencil"})
+    done: list[tuple[str, int]] = []
+    digest, compare = hmac.digest, hmac.compare_digest
+
+    def counting_digest(key: bytes, data: bytes, hash_name: str) -> bytes:
+        done.append((hash_name, len(data)))
+        return digest(key, data, hash_name)
+
+    def counting_compare(one: bytes, other: bytes) -> bool:
+        done.append(("compare", len(one) + len(other)))
+        return compare(one, other)
+
+    monkeypatch.setattr(
+        plain, "hmac", SimpleNamespace(digest=counting_digest, compare_digest=counting_compare)
+    )
+    costs = []
+    for user, password in (("alice", "pencix"), ("alice", "xencil"), ("nobody", "pencil"), ("", "pencix")):
+        done.clear()
+        assert not logins.authenticate(user, password)
+        costs.append([*done])
+    assert costs == [[("sha256", 6), ("compare", 64)]] * 4

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from base64 import b64decode
+from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
@@ -11,7 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.broker.controller.scram_admin import Upsertion, credential_record
+from barnabas.broker.security.sasl import scram
 from barnabas.broker.security.sasl.scram import (
+    MAX_MESSAGE_BYTES,
     MOCK_SALT_BYTES,
     Credential,
     ScramCredentials,
@@ -23,6 +26,8 @@ from barnabas.broker.security.sasl.scram import (
 from barnabas.broker.security.sasl.server import Login, SaslAuthenticationError, SaslError
 from barnabas.protocol.messages.cluster_records import UserScramCredentialRecord
 from barnabas.protocol.messages.security import ScramMechanism
+from barnabas.security import scram as arithmetic
+from barnabas.security.scram import hmac_of
 from tests.support.sasl import ScramClient
 
 MECHANISMS = ["SCRAM-SHA-256", "SCRAM-SHA-512"]
@@ -250,3 +255,33 @@ def test_a_first_message_is_read_as_it_was_written(user: str, nonce: str) -> Non
 def test_a_mechanism_has_the_names_of_its_listener() -> None:
     mechanism = ScramMechanismOfListener("SCRAM-SHA-512", BOTH, 7)
     assert (mechanism.name, mechanism.max_reauth_ms) == ("SCRAM-SHA-512", 7)
+
+
+@pytest.mark.parametrize("parse", [parse_client_first, parse_client_final])
+def test_a_long_message_is_not_looked_at(parse: Callable[[bytes], object]) -> None:
+    with pytest.raises(SaslError, match="more than 4096 bytes"):
+        parse(b"n,,n=alice,r=" + b"r" * MAX_MESSAGE_BYTES)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_a_login_costs_the_same_for_users_that_exist_and_others(
+    mechanism: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is computed is counted, hash by hash: a clock would tell of the machine."""
+    computed: list[tuple[str, int, int]] = []
+
+    def counting(hash_name: str, key: bytes, data: bytes) -> bytes:
+        computed.append((hash_name, len(key), len(data)))
+        return hmac_of(hash_name, key, data)
+
+    for module in (scram, arithmetic):
+        monkeypatch.setattr(module, "hmac_of", counting)
+    costs = []
+    for user in ("alice", "nobod"):
+        computed.clear()
+        login = server(mechanism)
+        with pytest.raises(SaslError):
+            log_in(ScramClient(mechanism, user, "wrong"), login)
+        costs.append([*computed])
+    assert costs[0] == costs[1]
+    assert len(costs[0]) == 3  # the mock salt, and two of the last round
