@@ -17,6 +17,7 @@ from barnabas.broker.network.socket_server import SocketServer, SocketSettings
 from barnabas.broker.startup.assembly import BrokerComponents, Dependencies
 from barnabas.broker.startup.control import Control, OwnControl
 from barnabas.broker.startup.exit_codes import StartInterruptedError
+from barnabas.broker.startup.http_security import http_security
 from barnabas.broker.startup.listener_securities import ListenerSecurities
 from barnabas.broker.startup.node_storage import NodeStorage
 from barnabas.broker.startup.observers import Observers
@@ -54,6 +55,7 @@ class Server:
         self.memory = RequestMemory(config.max_request_bytes_in_flight)
         self._authenticating = ThreadRunner(loop, AUTHENTICATION_THREADS)
         self.securities = ListenerSecurities(config, loop, self._runner)
+        self.http_security = http_security(config)
         self.socket_server = self._make_socket_server()
         self._copying = ThreadRunner(loop, copying_threads(config))
         self._loading = ThreadRunner(loop, LOADING_THREADS)
