@@ -21,6 +21,7 @@ from barnabas.broker.startup.http_security import http_security
 from barnabas.broker.startup.listener_securities import ListenerSecurities
 from barnabas.broker.startup.node_storage import NodeStorage
 from barnabas.broker.startup.observers import Observers
+from barnabas.broker.startup.security_check import weaknesses_of
 from barnabas.broker.waiting.blocking import ThreadRunner
 from barnabas.broker.waiting.host_lookup import HostLookup
 from barnabas.config.broker_config import BrokerConfig
@@ -87,8 +88,8 @@ class Server:
         apis = self.components.apis
         self.socket_server.start(apis.handle, UnauthenticatedApis(apis))
         self.securities.start()
-        for notice in self.securities.notices():
-            logger.warning("%s", notice)
+        for weakness in weaknesses_of(self.config, self.securities, self.http_security):
+            logger.warning("%s", weakness)
 
     def _start_alone(self) -> None:
         storage = NodeStorage(self.config, self.env, self.ports)
