@@ -32,7 +32,12 @@ BLOCK: Final = re.compile(r"^```(\w+)(?: (\w+))?\n(.*?)^```$", re.MULTILINE | re
 LISTENER: Final = re.compile(r"://(?:localhost)?:909[23]")
 BIN: Final = Path(sys.executable).parent
 LIMIT_S: Final = 30.0
-SHORT: Final = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "1"}
+SHORT: Final = {
+    "group__initial__rebalance__delay__ms": "0",
+    "group__min__session__timeout__ms": "1000",
+    "offsets__topic__num__partitions": "1",
+    "transaction__state__log__num__partitions": "1",
+}
 
 PASSWORD = "A password for my broker, in three lines"
 SCRAM = "Passwords in the metadata, and the first user"
@@ -394,11 +399,7 @@ DENIED: Final = {
 @pytest.mark.timeout(200)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_each_right_of_a_transaction_is_needed_and_no_other(tmp_path: Path) -> None:
-    cook = Cook(
-        tmp_path,
-        transaction__state__log__num__partitions="1",
-        **{k.replace(".", "__"): v for k, v in SHORT.items()},
-    )
+    cook = Cook(tmp_path, **SHORT)
     cook.write(RIGHTS)
     with cook:
         rights = Rights(cook)
@@ -460,11 +461,7 @@ def test_a_streams_application_needs_each_of_its_rights_and_no_other(tmp_path: P
     from tests.interop.test_streams import Instance
 
     clients = held_ports(1)[0]
-    cook = Cook(
-        tmp_path,
-        transaction__state__log__num__partitions="1",
-        **{k.replace(".", "__"): v for k, v in SHORT.items()},
-    )
+    cook = Cook(tmp_path, **SHORT)
     cook.write(RIGHTS)
     file = cook.folder / "server.properties"
     file.write_text(re.sub("(?m)^(listeners=.*)$", rf"\1,PLAINTEXT://127.0.0.1:{clients}", file.read_text()))
