@@ -7,15 +7,12 @@ that it leaves out is an error, since its author expects it to act.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from barnabas.config.catalogue import http, tls
 from barnabas.config.catalogue.barnabas import BARNABAS_HTTP_PORT
 from barnabas.config.keys import ConfigError, ConfigKey
-
-if TYPE_CHECKING:
-    from barnabas.config.broker_config import BrokerConfig
-    from barnabas.config.layers import Setting
+from barnabas.config.layers import Setting
 
 T = TypeVar("T")
 
@@ -55,6 +52,16 @@ class Values(Protocol):
 
     def is_set(self, key: ConfigKey[Any]) -> bool:
         """True when any layer sets the key."""
+
+
+class Settings(Protocol):
+    """A configuration that knows where its values are set."""
+
+    def is_set(self, key: ConfigKey[Any]) -> bool:
+        """True when any layer sets the key."""
+
+    def setting(self, key: ConfigKey[Any]) -> Setting | None:
+        """Where and how the key is set."""
 
 
 def is_open(values: Values) -> bool:
@@ -97,7 +104,7 @@ def http_errors(values: Values) -> Iterator[ConfigError]:
             return
 
 
-def http_tls_settings(config: BrokerConfig) -> dict[str, Setting]:
+def http_tls_settings(config: Settings) -> dict[str, Setting]:
     """Where the ssl.* keys that hold for the port are set, by their names without a prefix."""
     found = {}
     for group in _GROUPS:
