@@ -379,6 +379,10 @@ _counters(
     reloads_total="How often a listener's stores were read again and are used since.",
     reload_failures_total="How often they could not be used, so that the old ones stayed.",
 )
+_counters(
+    "barnabas_http",
+    failed_logins_total="Requests at the HTTP port with a wrong user or password.",
+)
 
 _gauges(
     LISTENER_PREFIX,

@@ -1,9 +1,9 @@
-"""ListenerSecurities: how each listener that opens is secured, what of that changes, and what a start says about it."""
+"""ListenerSecurities: how each listener that opens is secured, and what of that changes."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from barnabas.broker.network.listener_security import PLAINTEXT, ListenerSecurity, has_logins, has_tls
@@ -12,12 +12,10 @@ from barnabas.broker.waiting.blocking import BlockingRunner
 from barnabas.broker.waiting.timer import TimerHandle
 from barnabas.config.broker_config import BrokerConfig
 from barnabas.config.catalogue.barnabas import BARNABAS_TLS_RELOAD_INTERVAL_MS
-from barnabas.config.catalogue.sasl import SASL_ENABLED_MECHANISMS
-from barnabas.config.catalogue.server import AUTHORIZER_CLASS_NAME
 from barnabas.config.keys import ConfigError
 from barnabas.config.layers import InvalidConfigError
 from barnabas.config.listeners import Listener
-from barnabas.config.tls import ignored_client_auth, refuse_unknown_classes
+from barnabas.config.tls import refuse_unknown_classes
 
 if TYPE_CHECKING:
     from barnabas.broker.security.sasl.scram import ScramRecords
@@ -159,47 +157,3 @@ class ListenerSecurities:
                 self._make(candidate, listener)
             except InvalidConfigError as error:
                 raise error.errors[0] from None
-
-    # ---- what a start says
-
-    def notices(self) -> Iterator[str]:
-        """What an operator should know of the listeners that the broker starts with, a line each."""
-        secured = [each for each in self._config.listeners if has_logins(each.security_protocol)]
-        for listener in secured:
-            if _may_be_overheard(listener) and "PLAIN" in self._mechanisms(listener):
-                yield (
-                    f"listener {listener.name} takes passwords (SASL mechanism PLAIN) over connections that are "
-                    "not encrypted: whoever is on the way can read them"
-                )
-            ignored = ignored_client_auth(self._config, listener.name, listener.security_protocol)
-            if ignored is not None:
-                yield (
-                    f"{ignored.key}={ignored.text.strip()} holds for listeners of SSL alone: clients of listener "
-                    f"{listener.name}, which is SASL_SSL, show no certificate unless "
-                    f"listener.name.{listener.name.lower()}.{ignored.key} asks for one"
-                )
-        if secured and not self._config[AUTHORIZER_CLASS_NAME]:
-            names = ", ".join(listener.name for listener in secured)
-            yield (
-                f"clients of listener {names} have to log in, and may do everything then: "
-                f"{AUTHORIZER_CLASS_NAME.name} names no authorizer"
-            )
-
-    def _mechanisms(self, listener: Listener) -> tuple[str, ...]:
-        return self._config.listener_value(listener.name, SASL_ENABLED_MECHANISMS)
-
-
-def _may_be_overheard(listener: Listener) -> bool:
-    return not has_tls(listener.security_protocol) and not is_loopback(listener.host)
-
-
-def is_loopback(host: str | None) -> bool:
-    """Whether a listener's host is reached from this machine alone; None: every interface."""
-    if host == "localhost":
-        return True
-    import ipaddress  # not for a broker without logins
-
-    try:
-        return host is not None and ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -1,4 +1,4 @@
-"""How listeners are secured by a configuration, and what a start says about it."""
+"""How listeners are secured by a configuration."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from barnabas.broker.security.sasl.listener import PLAIN_LOGIN_MODULE
-from barnabas.broker.startup.listener_securities import ListenerSecurities, is_loopback
+from barnabas.broker.startup.listener_securities import ListenerSecurities
 from barnabas.broker.startup.scram_secret import FILE_NAME
 from barnabas.broker.waiting.blocking import InlineRunner
 from barnabas.config.broker_config import BrokerConfig
@@ -55,7 +55,6 @@ def test_a_plaintext_listener_needs_nothing() -> None:
     (listener,) = made._config.listeners
     assert made(listener).security_protocol == "PLAINTEXT"
     assert made.by_name == {}
-    assert list(made.notices()) == []
     made.start()
     made.reconfigure()
     made.close()
@@ -194,60 +193,6 @@ async def test_files_are_not_watched_where_that_is_off_or_in_vain(folder: Path) 
 
 def test_a_listener_without_a_name_in_the_configuration_is_made_all_the_same() -> None:
     assert securities("PLAINTEXT://:0")(Listener("OTHER", None, 0)).security_protocol == "PLAINTEXT"
-
-
-# ---- what a start says
-
-
-@pytest.mark.parametrize(
-    ("listeners", "mechanisms", "is_told"),
-    [
-        ("SASL://:9093", "PLAIN", True),
-        ("SASL://10.0.0.1:9093", "SCRAM-SHA-256,PLAIN", True),
-        ("SASL://10.0.0.1:9093", "SCRAM-SHA-256", False),
-        ("SASL://localhost:9093", "PLAIN", False),
-        ("SASL://[::1]:9093", "PLAIN", False),
-    ],
-)
-def test_a_start_says_that_passwords_go_over_the_wire(listeners: str, mechanisms: str, is_told: bool) -> None:
-    made = securities(listeners, PLAIN | {"sasl.enabled.mechanisms": mechanisms})
-    told = [line for line in made.notices() if "takes passwords (SASL mechanism PLAIN)" in line]
-    assert len(told) == int(is_told)
-
-
-async def test_a_start_says_which_certificates_are_not_asked_for(folder: Path) -> None:
-    made = tls_securities(folder, **BOTH, ssl__client__auth="required")
-    told = [
-        line
-        for line in made.notices()
-        if line.startswith("ssl.client.auth=required holds for listeners of SSL")
-    ]
-    assert len(told) == 1
-    assert "unless listener.name.secure.ssl.client.auth asks for one" in told[0]
-    assert not any("takes passwords" in line for line in made.notices())
-
-
-def test_a_start_says_that_there_are_logins_and_no_authorizer() -> None:
-    (line,) = securities("SASL://localhost:9093,PLAINTEXT://:9092", PLAIN).notices()
-    assert line.startswith("clients of listener SASL have to log in, and may do everything then")
-    authorizer = {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
-    assert list(securities("SASL://localhost:9093", PLAIN | authorizer).notices()) == []
-
-
-@pytest.mark.parametrize(
-    ("host", "is_local"),
-    [
-        (None, False),
-        ("localhost", True),
-        ("127.0.0.1", True),
-        ("127.8.9.1", True),
-        ("::1", True),
-        ("0.0.0.0", False),
-        ("kafka.example", False),
-    ],
-)
-def test_hosts_of_this_machine_alone(host: str | None, is_local: bool) -> None:
-    assert is_loopback(host) is is_local
 
 
 PLAIN_BROKER = """
