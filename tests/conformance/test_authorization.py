@@ -55,7 +55,10 @@ def test_every_version_under_every_set_of_acls(matrix: Matrix, key: ApiKey) -> N
 def test_every_api_with_checks_is_in_the_matrix() -> None:
     untested = {
         *(ApiKey.ADD_RAFT_VOTER, ApiKey.REMOVE_RAFT_VOTER),  # a node that is alone does not serve them
-        *(ApiKey.CREATE_DELEGATION_TOKEN, ApiKey.DESCRIBE_DELEGATION_TOKEN),  # test_delegation_tokens: with logins
+        *(
+            ApiKey.CREATE_DELEGATION_TOKEN,
+            ApiKey.DESCRIBE_DELEGATION_TOKEN,
+        ),  # test_delegation_tokens: with logins
     }
     with_checks = {key for key, row in API_CHECKS.items() if row.gates or row.checks}
     assert with_checks - untested == REQUESTS.keys()
