@@ -14,6 +14,7 @@ from barnabas.config.broker_config import BrokerConfig
 from barnabas.config.catalogue.barnabas import BARNABAS_TLS_RELOAD_INTERVAL_MS
 from barnabas.config.catalogue.sasl import SASL_ENABLED_MECHANISMS
 from barnabas.config.catalogue.server import AUTHORIZER_CLASS_NAME
+from barnabas.config.catalogue.tls import DELEGATION_TOKEN_SECRET_KEY
 from barnabas.config.keys import ConfigError
 from barnabas.config.layers import InvalidConfigError
 from barnabas.config.listeners import Listener
@@ -175,6 +176,11 @@ class ListenerSecurities:
                 yield (
                     f"listener {listener.name} takes passwords (SASL mechanism PLAIN) over connections that are "
                     "not encrypted: whoever is on the way can read them"
+                )
+            if _may_be_overheard(listener) and self._config[DELEGATION_TOKEN_SECRET_KEY]:
+                yield (
+                    f"listener {listener.name} hands out secrets of delegation tokens over connections that are not "
+                    "encrypted: whoever is on the way can read them"
                 )
             ignored = ignored_client_auth(self._config, listener.name, listener.security_protocol)
             if ignored is not None:

@@ -103,6 +103,7 @@ class Side:
 
     def client(self, user: str) -> BrokerConnection:
         if user not in self._clients:
+            answer: Any
             made = self._clients[user] = BrokerConnection(
                 "127.0.0.1", self.broker.port if user == NOBODY else self.port
             )

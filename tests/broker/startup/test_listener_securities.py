@@ -215,6 +215,23 @@ def test_a_start_says_that_passwords_go_over_the_wire(listeners: str, mechanisms
     assert len(told) == int(is_told)
 
 
+@pytest.mark.parametrize(
+    ("listeners", "key", "is_told"),
+    [
+        ("SASL://:9093", "a key", True),
+        ("SASL://localhost:9093", "a key", False),
+        ("SASL://:9093", "", False),
+        ("PLAINTEXT://:9092", "a key", False),
+    ],
+)
+def test_a_start_says_that_secrets_of_tokens_go_over_the_wire(
+    listeners: str, key: str, is_told: bool
+) -> None:
+    made = securities(listeners, PLAIN | {"delegation.token.secret.key": key})
+    told = [line for line in made.notices() if "secrets of delegation tokens" in line]
+    assert len(told) == int(is_told)
+
+
 async def test_a_start_says_which_certificates_are_not_asked_for(folder: Path) -> None:
     made = tls_securities(folder, **BOTH, ssl__client__auth="required")
     told = [
