@@ -428,7 +428,7 @@ def play_tools(java: JavaAdmin, side: Side, directory: Path) -> list[object]:
             if not (retries and ran.status and "NotFound" in ran.err) or time.monotonic() > deadline:
                 break
         errors = re.findall(r"errors\.(\w+Exception)", ran.err)[:1]
-        said.append((user, words[0], ran.status, masked(ran.out), errors))
+        said.append((user, words[0], ran.status, sorted(masked(ran.out)), errors))
         return ran.out
 
     created = run(
@@ -469,6 +469,7 @@ def test_our_command(sides: dict[str, Side], name: str, tmp_path: Path) -> None:
 
     (tmp_path / "secret").write_text(made["hmac"])
     secret = ("--hmac-file", str(tmp_path / "secret"))
+    wait_for_login(side.bootstrap, token_properties(tmp_path, made["tokenId"], made["hmac"]))
     tokens(bob, "--renew", *secret, "--renew-time-period", "-1")
     tokens(carol, "--renew", *secret, fails="DELEGATION_TOKEN_OWNER_MISMATCH")
     assert made["hmac"] in tokens(alice, "--describe", "--owner-principal", "User:alice")
@@ -476,7 +477,7 @@ def test_our_command(sides: dict[str, Side], name: str, tmp_path: Path) -> None:
     assert made["tokenId"] not in tokens(carol, "--list").split()
     for mechanism in MECHANISMS:
         by_token = token_properties(tmp_path, made["tokenId"], made["hmac"], mechanism)
-        assert our_command(side.bootstrap, "topics", "--list", "--command-config", by_token).status == 0
+        wait_for_login(side.bootstrap, by_token)
         tokens(by_token, "--create", fails="DELEGATION_TOKEN_REQUEST_NOT_ALLOWED")
     tokens(alice, "--expire", *secret)
     refused = wait_for_refusal(side.bootstrap, by_token)
@@ -535,8 +536,7 @@ def test_tokens_in_one_directory_in_turn(tmp_path: Path) -> None:
             broker.start()
             bootstrap = f"127.0.0.1:{port}"
             for config in known:
-                ran = our_command(bootstrap, "topics", "--list", "--command-config", config)
-                assert ran.status == 0, (name, ran)
+                wait_for_login(bootstrap, config)
             made = our_token(bootstrap, alice)
             known.append(token_properties(tmp_path, made["tokenId"], made["hmac"]))
             assert broker.stop() == broker.clean_status
@@ -546,32 +546,41 @@ def test_tokens_in_one_directory_in_turn(tmp_path: Path) -> None:
 
 def test_a_member_of_a_cluster_forwards_changes_and_lets_clients_in(tmp_path: Path) -> None:
     kafka = ApacheKafka(tmp_path, require_classpath(), jvm=QUICK_JVM)
-    there = with_logins(kafka, SETTINGS)
     ours = BrokerProcess(tmp_path / "member")
-    here = with_logins(ours, SETTINGS)
+    there, here = Side(kafka, SETTINGS), Side(ours, SETTINGS)
     ours.overrides |= {
         "process.roles": "broker",
         "node.id": "2",
         "controller.quorum.voters": f"1@127.0.0.1:{kafka.controller_port}",
         "controller.listener.names": "CONTROLLER",
     }
-    alice, bob = properties(tmp_path, "alice"), properties(tmp_path, "bob")
     with kafka, ours:
-        member, broker = f"127.0.0.1:{here}", f"127.0.0.1:{there}"
-        made = [our_token(each, alice, "--renewer-principal", "User:bob") for each in (member, broker)]
-        for token in made:
-            config = token_properties(tmp_path, token["tokenId"], token["hmac"])
-            for each in (member, broker):
-                wait_for_login(each, config)
-            ran = our_command(member, "tokens", "--create", "--command-config", config)
-            assert "DELEGATION_TOKEN_REQUEST_NOT_ALLOWED" in ran.err
-        listed = our_command(member, "tokens", "--list", "--command-config", bob)
-        assert set(listed.out.split()) == {token["tokenId"] for token in made}
-        for token in made:
-            change = ("tokens", "--hmac", token["hmac"], "--command-config", bob)
-            assert our_command(member, *change, "--renew").status == 0
-            assert our_command(member, *change, "--expire").status == 0
-            wait_for_refusal(member, token_properties(tmp_path, token["tokenId"], token["hmac"]))
+        for side in (here, there):
+            made = side.ask("alice", creation("User:bob"), 3)
+            assert made.error_code == 0, made
+            here.tokens.append(
+                Token(made.token_id, made.hmac, made.issue_timestamp_ms, made.max_timestamp_ms)
+            )
+        files = [token_properties(tmp_path, token.token_id, encoded(token.hmac)) for token in here.tokens]
+        for file in files:
+            wait_for_login(here.bootstrap, file)
+            wait_for_login(there.bootstrap, file)
+        refused = here.ask(BY_TOKEN, creation(), 3)
+        assert refused.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+        described = here.ask("bob", describe(), 3)
+        assert {token.hmac for token in described.tokens} == {token.hmac for token in here.tokens}
+        for token, file in zip(here.tokens, files, strict=True):
+            for user, request, code in (
+                ("carol", renewal(token.hmac), ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH),
+                ("bob", renewal(token.hmac), ErrorCode.NONE),
+                ("bob", expiry(token.hmac), ErrorCode.NONE),
+            ):
+                assert here.ask(user, request, 2).error_code == code
+            wait_for_refusal(here.bootstrap, file)
+
+
+def encoded(hmac: bytes) -> str:
+    return base64.b64encode(hmac).decode()
 
 
 def wait_for_login(bootstrap: str, config: str) -> None:
