@@ -101,6 +101,12 @@ class Side:
     def bootstrap(self) -> str:
         return f"127.0.0.1:{self.port}"
 
+    def close(self) -> None:
+        """Ends the broker and its clients."""
+        for client in self._clients.values():
+            client.close()
+        self.broker.kill()
+
     def client(self, user: str) -> BrokerConnection:
         if user not in self._clients:
             answer: Any
@@ -257,6 +263,7 @@ class Conversation:
         self._rejected_creations()
         for user in ("alice", "bob", "carol", "admin", NOBODY, BY_TOKEN):
             self._changes(user)
+        self._settle()
         for user in (*USERS, NOBODY, BY_TOKEN):
             self._descriptions(user)
         self._expired(self._side.tokens[4])
@@ -299,6 +306,18 @@ class Conversation:
         for unknown in (b"", b"unknown", hmac[:-1]):
             for request in (renewal(unknown), expiry(unknown)):
                 self._note(self._side.ask(user, request, 2))
+
+    def _settle(self) -> None:
+        """Waits until the broker shows the last change of the first token: Kafka applies each after it answers."""
+        first = self._side.tokens[0]
+        renewed = self._side.ask("bob", renewal(first.hmac, 70_000_000), 2)
+        wanted = (first.token_id, renewed.expiry_timestamp_ms)
+        self._side.ask(
+            "admin",
+            describe(),
+            3,
+            lambda answer: wanted in {(one.token_id, one.expiry_timestamp) for one in answer.tokens},
+        )
 
     def _descriptions(self, user: str) -> None:
         side = self._side
@@ -346,7 +365,7 @@ def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Side]]
         yield found
     finally:
         for side in found.values():
-            side.broker.kill()
+            side.close()
 
 
 def test_the_same_requests(sides: dict[str, Side]) -> None:
@@ -577,6 +596,8 @@ def test_a_member_of_a_cluster_forwards_changes_and_lets_clients_in(tmp_path: Pa
             ):
                 assert here.ask(user, request, 2).error_code == code
             wait_for_refusal(here.bootstrap, file)
+        here.close()
+        there.close()
 
 
 def encoded(hmac: bytes) -> str:
