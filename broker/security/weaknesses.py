@@ -29,6 +29,7 @@ from barnabas.config.catalogue.server import (
     SUPER_USERS,
 )
 from barnabas.config.catalogue.tls import (
+    DELEGATION_TOKEN_SECRET_KEY,
     SSL_ENDPOINT_IDENTIFICATION_ALGORITHM,
     SSL_KEYSTORE_CERTIFICATE_CHAIN,
     SSL_KEYSTORE_LOCATION,
@@ -148,6 +149,17 @@ def _overheard_logins(view: View) -> Iterator[ConfigMessage]:
                 "that has logged in"
             )
         yield view.message(LISTENERS, f"opens listener {listener.name}, which {text}")
+
+
+def _overheard_tokens(view: View) -> Iterator[ConfigMessage]:
+    """The secrets of delegation tokens are in the responses to those who create and describe them."""
+    for listener in view.config.listeners if view.config[DELEGATION_TOKEN_SECRET_KEY] else ():
+        if _has_logins(listener) and not _is_encrypted(listener) and _is_remote(listener):
+            yield view.message(
+                LISTENERS,
+                f"opens listener {listener.name}, which hands out secrets of delegation tokens over connections that are "
+                "not encrypted: whoever is on the way can read them",
+            )
 
 
 def _open_beside_secured(view: View) -> Iterator[ConfigMessage]:
@@ -362,6 +374,7 @@ def is_public(path: str) -> bool:
 
 RULES: Final[tuple[Callable[[View], Iterator[ConfigMessage]], ...]] = (
     _overheard_logins,
+    _overheard_tokens,
     _open_beside_secured,
     _logins_without_authorizer,
     _ignored_certificates,

@@ -12,7 +12,7 @@ from barnabas.config.layers import InvalidConfigError
 
 if TYPE_CHECKING:
     from barnabas.broker.security.sasl.listener import SaslListener
-    from barnabas.broker.security.sasl.scram import ScramCredentials, ScramRecords
+    from barnabas.broker.security.sasl.scram import ScramCredentials, ScramRecords, TokenCredentials
 
 
 class ListenerLogins:
@@ -22,7 +22,7 @@ class ListenerLogins:
         """`environ` are the environment variables, None for those of the process."""
         self._environ = environ
         self._scram: ScramCredentials | None = None
-        self._metadata: tuple[Callable[[], ScramRecords], str] | None = None
+        self._metadata: tuple[Callable[[], ScramRecords], str, TokenCredentials | None] | None = None
 
     @property
     def scram(self) -> ScramCredentials:
@@ -35,25 +35,31 @@ class ListenerLogins:
             self._scram = scram
         return self._scram
 
-    def attach(self, records: Callable[[], ScramRecords], metadata_dir: str) -> None:
-        """The metadata are read: `records` returns the newest credentials, and the secret lies in `metadata_dir`.
+    def attach(
+        self,
+        records: Callable[[], ScramRecords],
+        metadata_dir: str,
+        tokens: TokenCredentials | None = None,
+    ) -> None:
+        """The metadata are read: `records` returns the newest credentials, `tokens` are the delegation tokens, and the
+        secret lies in `metadata_dir`.
 
         Raises InvalidConfigError.
         """
-        self._metadata = records, metadata_dir
+        self._metadata = records, metadata_dir, tokens
         if self._scram is not None:  # a broker without logins has no secret
             self._attach(self._scram)
 
     def _attach(self, scram: ScramCredentials) -> None:
         if self._metadata is None:
             return
-        records, metadata_dir = self._metadata
+        records, metadata_dir, tokens = self._metadata
         try:
             secret = scram_secret(metadata_dir)
         except OSError as error:
             reason = f"cannot be read or made in {error.filename}: {error.strerror}"
             raise InvalidConfigError([ConfigError(FILE_NAME, None, reason)]) from error
-        scram.attach(records, secret)
+        scram.attach(records, secret, tokens)
 
     def make(self, config: BrokerConfig, listener: str) -> SaslListener:
         """The logins of a listener; the static JAAS file is read for each. Raises InvalidConfigError."""

@@ -18,7 +18,7 @@ from barnabas.config.listeners import Listener
 from barnabas.config.tls import refuse_unknown_classes
 
 if TYPE_CHECKING:
-    from barnabas.broker.security.sasl.scram import ScramRecords
+    from barnabas.broker.security.sasl.scram import ScramRecords, TokenCredentials
     from barnabas.broker.startup.tls_listeners import TlsListeners
 
 
@@ -103,9 +103,14 @@ class ListenerSecurities:
 
     # ---- life
 
-    def attach(self, records: Callable[[], ScramRecords], metadata_dir: str) -> None:
+    def attach(
+        self,
+        records: Callable[[], ScramRecords],
+        metadata_dir: str,
+        tokens: TokenCredentials | None = None,
+    ) -> None:
         """The metadata are read: see ListenerLogins.attach. Raises InvalidConfigError."""
-        self._logins.attach(records, metadata_dir)
+        self._logins.attach(records, metadata_dir, tokens)
 
     def start(self) -> None:
         """Clients may come now: from here on a listener that is open keeps its settings, but for its stores."""

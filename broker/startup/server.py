@@ -147,13 +147,15 @@ class Server:
     def _start_components(self) -> None:
         """What the components do by themselves begins."""
         components = self.components
-        self.securities.attach(lambda: components.image.scram, self.storage.metadata_dir)
+        self.securities.attach(lambda: components.image.scram, self.storage.metadata_dir, components.tokens)
         self.socket_server.connection_closed = components.client_metrics.connection_closed
         components.housekeeping.start()
         components.log_cleaner.start()
         components.control.reconfigure()
         components.moves.start()
         components.snapshot_generator.start()
+        if components.token_sweeper is not None:
+            components.token_sweeper.start()
 
     def _dependencies(self) -> Dependencies:
         """The event loop, threads and processes, the system's randomness, and this server's sockets."""
@@ -207,6 +209,8 @@ class Server:
             await membership.leave()
         components.housekeeping.stop()
         components.snapshot_generator.stop()
+        if components.token_sweeper is not None:
+            components.token_sweeper.stop()
         moves_stopped = asyncio.ensure_future(components.moves.stop())
         await components.log_cleaner.stop()
         drained = asyncio.ensure_future(self.socket_server.drain(DRAIN_TIMEOUT_S))

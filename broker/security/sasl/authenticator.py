@@ -40,6 +40,7 @@ from barnabas.broker.security.sasl.server import (
     SaslAuthenticationError,
     SaslError,
     SaslServer,
+    WouldBlockError,
 )
 from barnabas.broker.security.sasl.session import SaslSession, session_lifetime_ms
 from barnabas.protocol.api_keys import ApiKey, known_versions, request_header_version, response_header_version
@@ -284,7 +285,9 @@ class SaslAuthenticator:
         assert server is not None
         if not server.blocks:
             current.evaluate(server)
-            return self._finish(current)
+            if not isinstance(current.error, WouldBlockError):
+                return self._finish(current)
+            current.error = None
         self._round = current
         return Step(Fate.WORK, work=lambda: current.evaluate(server))
 

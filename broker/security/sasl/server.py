@@ -19,6 +19,10 @@ class SaslAuthenticationError(SaslError):
     """A login has failed, and the client may know why: the text is sent to it (SaslAuthenticationException)."""
 
 
+class WouldBlockError(Exception):
+    """This token takes longer than the loop may wait: it has to be evaluated again, in a thread."""
+
+
 class Login(NamedTuple):
     """What a completed login yields: the user's name, and the end of its credential in ms since 1970; None: no end."""
 
@@ -43,7 +47,10 @@ class SaslServer(Protocol):
         """The result; None until the login is complete."""
 
     def evaluate(self, token: bytes) -> bytes:
-        """The answer to the client's token; may be empty. Raises SaslError, after which the login has failed."""
+        """The answer to the client's token; may be empty. Raises SaslError, after which the login has failed.
+
+        May raise WouldBlockError where `blocks` was False: then `blocks` is True, and the same token comes again.
+        """
 
 
 class Mechanism(Protocol):

@@ -81,6 +81,22 @@ def test_logins_that_can_be_overheard(listener: str, mechanisms: str, text: str 
         assert found[0].startswith(f"/etc/f line 2: listeners opens listener SASL, which {text}")
 
 
+@pytest.mark.parametrize(
+    ("listener", "key", "is_told"),
+    [
+        ("SASL://:9093", "a key", True),
+        ("SASL://localhost:9093", "a key", False),
+        ("SECURE://:9093", "a key", False),
+        ("SASL://:9093", "", False),
+    ],
+)
+def test_secrets_of_tokens_that_can_be_overheard(listener: str, key: str, is_told: bool) -> None:
+    found = local(
+        listener, "sasl.enabled.mechanisms=SCRAM-SHA-256", f"delegation.token.secret.key={key}" if key else ""
+    )
+    assert len([line for line in found if "secrets of delegation tokens" in line]) == int(is_told)
+
+
 def test_an_open_listener_beside_what_is_protected() -> None:
     (line,) = local("PLAINTEXT://:9092")
     assert "listeners opens listener PLAINTEXT to other hosts beside what is protected" in line

@@ -357,6 +357,19 @@ def test_a_mechanism_that_waits_may_fail() -> None:
         other.login.worked()
 
 
+def test_a_token_that_turns_out_to_take_long_is_evaluated_again_in_a_thread() -> None:
+    client = Dialogue()
+    client.handshake("SCRIPTED")
+    assert client.send(request(SaslAuthenticateRequest(auth_bytes=b"more"), 2)).fate is Fate.CONTINUE
+    step = client.send(request(SaslAuthenticateRequest(auth_bytes=b"late alice"), 2))
+    assert (step.fate, step.answer, client.login.is_open) == (Fate.WORK, None, False)
+    assert step.work is not None
+    step.work()
+    done = client.login.worked()
+    assert done.fate is Fate.COMPLETE
+    assert response_of(SaslAuthenticateRequest(), 2, done).auth_bytes == b"at last"
+
+
 # ---- sessions and their renewal
 
 

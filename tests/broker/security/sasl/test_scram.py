@@ -23,7 +23,7 @@ from barnabas.broker.security.sasl.scram import (
     parse_client_final,
     parse_client_first,
 )
-from barnabas.broker.security.sasl.server import Login, SaslAuthenticationError, SaslError
+from barnabas.broker.security.sasl.server import Login, SaslAuthenticationError, SaslError, WouldBlockError
 from barnabas.protocol.messages.cluster_records import UserScramCredentialRecord
 from barnabas.protocol.messages.security import ScramMechanism
 from barnabas.security import scram as arithmetic
@@ -141,18 +141,28 @@ def test_without_tokens_no_login_by_token_succeeds() -> None:
         log_in(client, server())
 
 
-def test_a_login_by_token() -> None:
-    by_token = ScramCredentials()
-    known = record("token-id", password="hmac")
+class OneToken:
+    """A token of id `token-id` and secret `hmac`, for SCRAM-SHA-256."""
 
-    def find(token_id: str, mechanism: ScramMechanism) -> Credential | None:
+    def __init__(self, *, is_ready: bool = True) -> None:
+        self.salts: set[bytes] = set()
+        self._is_ready = is_ready
+
+    def is_ready(self, token_id: str, mechanism: ScramMechanism) -> bool:
+        return self._is_ready
+
+    def credential(self, token_id: str, mechanism: ScramMechanism, salt: bytes) -> Credential | None:
         if (token_id, mechanism) != ("token-id", ScramMechanism.SCRAM_SHA_256):
             return None
-        return Credential(
-            "owner", known.salt, known.iterations, known.stored_key, known.server_key, True, 1_000_000
-        )
+        self.salts.add(salt)
+        salted = hashlib.pbkdf2_hmac("sha256", b"hmac", salt, 4096)
+        known = credential_record(Upsertion("", 1, 4096, salt, salted))
+        return Credential("owner", salt, 4096, known.stored_key, known.server_key, True, 1_000_000)
 
-    by_token.attach(dict, b"secret", find)
+
+def test_a_login_by_token() -> None:
+    by_token, tokens = ScramCredentials(), OneToken()
+    by_token.attach(dict, b"secret", tokens)
     login = server(of=by_token)
     client = ScramClient("SCRAM-SHA-256", "token-id", "hmac", extensions=",tokenauth=true")
     assert client.trusts(log_in(client, login))
@@ -162,6 +172,20 @@ def test_a_login_by_token() -> None:
     other = ScramClient("SCRAM-SHA-256", "other", "hmac", extensions=",tokenauth=TRUE")
     with pytest.raises(SaslError, match="no credential"):
         log_in(other, server(of=by_token))
+    assert tokens.salts == {by_token.mock("token-id", ScramMechanism.SCRAM_SHA_256).salt}
+
+
+def test_a_token_whose_keys_are_not_computed_yet_needs_a_thread() -> None:
+    by_token, tokens = ScramCredentials(), OneToken(is_ready=False)
+    by_token.attach(dict, b"secret", tokens)
+    login = server(of=by_token)
+    client = ScramClient("SCRAM-SHA-256", "token-id", "hmac", extensions=",tokenauth=true")
+    with pytest.raises(WouldBlockError):
+        login.evaluate(client.first())
+    assert (login.blocks, tokens.salts) == (True, set())
+    first = login.evaluate(client.first())
+    assert not login.blocks  # the last message is quick
+    assert client.trusts(login.evaluate(client.final(first)))
 
 
 @pytest.mark.parametrize(
