@@ -18,6 +18,7 @@ What a frame does, by state:
 | AUTHENTICATE, after SaslHandshake v0 | a token as it is | the server's token as it is | AUTHENTICATE or COMPLETE |
 | AUTHENTICATE, after SaslHandshake v1 | SaslAuthenticate | the server's token | AUTHENTICATE or COMPLETE |
 | " | SaslAuthenticate, token rejected | SASL_AUTHENTICATION_FAILED, text | fails |
+| " | a token that cannot be taken now (SaslRetriableError) | none | closed at once |
 | " | another API | its error with ILLEGAL_SASL_STATE | fails |
 | " | no request | none | closed at once |
 
@@ -39,6 +40,7 @@ from barnabas.broker.security.sasl.server import (
     Mechanism,
     SaslAuthenticationError,
     SaslError,
+    SaslRetriableError,
     SaslServer,
 )
 from barnabas.broker.security.sasl.session import SaslSession, session_lifetime_ms
@@ -315,6 +317,8 @@ class SaslAuthenticator:
         )
 
     def _reject_token(self, current: _Round, error: SaslError) -> Step:
+        if isinstance(error, SaslRetriableError):
+            return self._close(str(error))
         mechanism = self._mechanism
         assert mechanism is not None
         message = str(error)
