@@ -13,7 +13,6 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -22,6 +21,8 @@ import pytest
 from tests.support.ports import held_ports
 
 REALM = "BARNABAS.TEST"
+SERVICE = f"kafka/localhost@{REALM}"
+MODULE = "com.sun.security.auth.module.Krb5LoginModule"
 START_LIMIT_S = 30.0
 PROGRAMS = ("krb5kdc", "kadmin.local", "kdb5_util", "kinit")
 _PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin"])
@@ -217,6 +218,18 @@ def _counted(text: bytes) -> bytes:
     return len(text).to_bytes(2, "big") + text
 
 
-def keytab_entry(keytab: str, principal: str, *options: str) -> Sequence[str]:
-    """The words of a Krb5LoginModule entry for a keytab."""
-    return [f'useKeyTab=true storeKey=true keyTab="{keytab}" principal="{principal}"', *options]
+def server_entry(keytab: str, principal: str = SERVICE, **more: str) -> str:
+    """The value of sasl.jaas.config of a broker with the keys of this keytab."""
+    return client_entry(keytab, principal, storeKey="true", **more)
+
+
+def client_entry(keytab: str, principal: str, **more: str) -> str:
+    """That of a client that logs in by a keytab."""
+    options = {"useKeyTab": "true", "keyTab": keytab, "principal": principal, "serviceName": "kafka", **more}
+    return entry(**options)
+
+
+def entry(**options: str) -> str:
+    return (
+        f"{MODULE} required {' '.join(f'{key}={chr(34)}{value}{chr(34)}' for key, value in options.items())};"
+    )
