@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from barnabas.broker.network.listener_security import PLAINTEXT, ListenerSecurity, has_logins, has_tls
+from barnabas.broker.security.principals import principal_builder
 from barnabas.broker.startup.listener_logins import ListenerLogins
 from barnabas.broker.waiting.blocking import BlockingRunner
 from barnabas.broker.waiting.timer import TimerHandle
@@ -69,7 +70,7 @@ class ListenerSecurities:
         security = self._by_name.get(listener.name)
         if security is None:
             security = self._make(self._config, listener)
-            if security.security_protocol != PLAINTEXT:
+            if security.security_protocol != PLAINTEXT or security.builder is not None:
                 self._by_name[listener.name] = security
         elif security.sasl is not None and not self._is_started:
             security.sasl = self._logins.make(self._config, listener.name)
@@ -78,7 +79,11 @@ class ListenerSecurities:
     def _make(self, config: BrokerConfig, listener: Listener) -> ListenerSecurity:
         protocol = listener.security_protocol
         errors = list(refuse_unknown_classes(config, listener.name))
-        sasl = tls = None
+        sasl = tls = builder = None
+        try:
+            builder = principal_builder(config, listener.name)
+        except ConfigError as error:
+            errors.append(error)
         if has_logins(protocol):
             try:
                 sasl = self._logins.make(config, listener.name)
@@ -91,7 +96,7 @@ class ListenerSecurities:
                 errors.append(error)
         if errors:
             raise InvalidConfigError(errors)
-        return ListenerSecurity(protocol, sasl, tls)
+        return ListenerSecurity(protocol, sasl, tls, builder)
 
     @property
     def _tls(self) -> TlsListeners:

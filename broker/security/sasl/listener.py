@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from barnabas.broker.security.hooks import FORM, HookError, is_hook, load_hook
 from barnabas.broker.security.jaas_entries import JaasFile, jaas_entries, options_of
+from barnabas.broker.security.principals import has_builder
 from barnabas.broker.security.sasl.plain import PLAIN, USER_PREFIX, JaasLogins, PlainMechanism
 from barnabas.broker.security.sasl.scram import BY_NAME, ScramCredentials, ScramMechanismOfListener
 from barnabas.broker.security.sasl.server import Mechanism
@@ -111,7 +112,9 @@ def _gssapi(settings: MechanismSettings) -> GssapiMechanism:
         raise ConfigError(
             error.key if found is None else found.key, error.value, error.requirement, place
         ) from None
-    return GssapiMechanism(acceptor.context, namer.name_of, settings.max_reauth_ms)
+    # A builder of the operator's own makes a principal of the whole name; these rules are the default builder's.
+    name_of = str if has_builder(config, listener) else namer.name_of
+    return GssapiMechanism(acceptor.context, name_of, settings.max_reauth_ms)
 
 
 def instead(listener: str) -> str:

@@ -13,7 +13,7 @@ import pytest
 from barnabas.broker.kafka_apis import handlers
 from barnabas.broker.kafka_apis.api_checks import API_CHECKS
 from barnabas.broker.kafka_apis.dispatch import KafkaApis
-from barnabas.broker.membership.forwarding import serialized_principal
+from barnabas.broker.security.principals import serialized_principal
 from barnabas.broker.metadata.image import BROKER_LOGGER_RESOURCE
 from barnabas.broker.network.in_flight import MeteredAnswer
 from barnabas.broker.pending import Pending
