@@ -59,7 +59,7 @@ class ListenerSecurities:
 
     @property
     def by_name(self) -> Mapping[str, ListenerSecurity]:
-        """Those of the listeners that are not PLAINTEXT, by the listeners' names."""
+        """Those of the listeners that have any, by the listeners' names."""
         return self._by_name
 
     def __call__(self, listener: Listener) -> ListenerSecurity:

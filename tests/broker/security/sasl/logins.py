@@ -7,7 +7,13 @@ from barnabas.broker.security.sasl.authenticator import Clock
 from barnabas.broker.security.sasl.listener import SaslListener
 from barnabas.broker.security.sasl.plain import JaasLogins, PlainMechanism
 from barnabas.broker.security.sasl.scram import ScramCredentials, ScramMechanismOfListener
-from barnabas.broker.security.sasl.server import Login, SaslAuthenticationError, SaslError, SaslServer
+from barnabas.broker.security.sasl.server import (
+    Login,
+    SaslAuthenticationError,
+    SaslError,
+    SaslRetriableError,
+    SaslServer,
+)
 from barnabas.protocol.api_keys import ApiKey, request_header_version
 from barnabas.protocol.codec import decoder, encode
 from barnabas.protocol.errors import ErrorCode, ProtocolError
@@ -21,7 +27,7 @@ MAX_RECEIVE_BYTES = 10_000
 
 
 class ScriptedServer:
-    """Does what a token says: "more", "user NAME", "done NAME", "fail TEXT", "tell TEXT", "bug"."""
+    """Does what a token says: "more", "user NAME", "done NAME", "fail TEXT", "tell TEXT", "later TEXT", "bug"."""
 
     def __init__(self, *, blocks: bool, expires_ms: int | None) -> None:
         self.blocks = blocks
@@ -43,6 +49,8 @@ class ScriptedServer:
                 return b"welcome"
             case "fail":
                 raise SaslError(rest)
+            case "later":
+                raise SaslRetriableError(rest)
             case "tell":
                 raise SaslAuthenticationError(rest)
             case _:
