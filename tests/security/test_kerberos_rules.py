@@ -1,4 +1,4 @@
-"""Rules from Kerberos principals to names; tests/conformance/test_kerberos_rules.py holds them against Kafka's."""
+"""Rules from Kerberos principals to names; tests/conformance/test_security_java.py holds them against Kafka's."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ Without an AP-REP the broker's offer comes in its place. The user is what sasl.k
 the principal of the ticket. The name in the client's last message is not followed, as in Kafka: clients send their own
 principal, that of the broker (kafka-python, aiokafka), or nothing.
 
-An authenticator that was used before is rejected, by libkrb5's replay cache. That and clocks that differ for a moment
+An authenticator that was used before is rejected, by libkrb5's replay cache. That, and a ticket that is not valid yet,
 are no failed logins: the connection is closed, and the client tries again.
 
 Source: com.sun.security.sasl.gsskerb.GssKrb5Server, org.apache.kafka.common.security.kerberos.KerberosError,

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from textwrap import dedent
 
 import pytest
 
@@ -24,6 +22,7 @@ from barnabas.broker.security.principals import (
 from barnabas.config.broker_config import BrokerConfig
 from barnabas.config.keys import ConfigError
 from tests.support.certificates import Authority
+from tests.support.examples import importable, indented_after
 
 HERE = f"python:{__name__}"
 KAFKAS = "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"
@@ -110,19 +109,17 @@ def made(named: str, **more: str) -> PrincipalBuilder | None:
 
 
 @pytest.fixture
-def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PrincipalBuilder]:
+def example(tmp_path: Path) -> Iterator[PrincipalBuilder]:
     """The class of the docstring, by the line of configuration that stands there."""
-    assert principals.__doc__ is not None
-    _, _, text = principals.__doc__.partition("in a directory of PYTHONPATH\n")
-    code, _, rest = text.partition("\nand in server.properties\n")
-    (tmp_path / "company_principals.py").write_text(dedent(code))
-    monkeypatch.syspath_prepend(tmp_path)
-    key, _, named = rest.strip().splitlines()[0].partition("=")
+    documentation = principals.__doc__
+    assert documentation is not None
+    code = indented_after(documentation, "the module\n`company_principals`")
+    key, _, named = indented_after(documentation, "and in server.properties").strip().partition("=")
     assert key == "principal.builder.class"
-    builder = principal_builder(config(named, "", **MEMBER), "PLAINTEXT")
-    assert builder is not None
-    yield builder
-    del sys.modules["company_principals"]
+    with importable(code, "company_principals", tmp_path):
+        builder = principal_builder(config(named, "", **MEMBER), "PLAINTEXT")
+        assert builder is not None
+        yield builder
 
 
 def test_the_example_names_clients_by_what_they_have_shown(example: PrincipalBuilder) -> None:

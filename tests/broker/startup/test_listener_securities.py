@@ -142,7 +142,7 @@ async def test_a_listener_that_is_added_needs_what_protects_it(folder: Path) -> 
     for key, text, said in (
         ("ssl.keystore.location", "/missing", "cannot be read"),
         ("sasl.enabled.mechanisms", "DIGEST", "must be among"),
-        ("principal.builder.class", "my.Own", "must be unset"),
+        ("principal.builder.class", "my.Own", "must be .* or python:module:Class"),
     ):
         name = f"listener.name.secure.{key}"
         with pytest.raises(ConfigError, match=f"{name}={text} {said}"):
