@@ -73,8 +73,8 @@ SASL_KERBEROS_PRINCIPAL_TO_LOCAL_RULES = keys.list_(
     ListOf(may_be_empty=True),
     PER_BROKER,
 ).doc(
-    "Rules that turn a Kerberos principal into a user name, DEFAULT or RULE:[n:format](match)s/from/to/gL; the first "
-    "that matches holds, and a client whom none matches is not let in."
+    "Rules that turn a Kerberos principal into a user name: DEFAULT, or RULE: and what docs/security.md describes. The "
+    "first that matches holds, and a client whom none matches is not let in."
 )
 
 # Logins.

@@ -52,7 +52,7 @@ def test_the_default_realm(gssapi: FakeGssapi) -> None:
 def test_a_server_accepts_by_its_keytab_and_remembers_authenticators(gssapi: FakeGssapi) -> None:
     context = Acceptor(SERVER).context()
     assert gssapi.stores == [("accept", {"keytab": "/kafka.keytab", "rcache": "dfl:"})]
-    assert not context.is_complete
+    assert (context.is_complete,) == (False,)
     assert context.step(b"AP-REQ alice@R kafka@h") == b"AP-REP"
     assert context.is_complete
     assert context.principal == "alice@R"

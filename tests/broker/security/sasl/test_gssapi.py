@@ -50,7 +50,7 @@ OFFER = b"wrapped \1\0\0\0"
 def test_a_login() -> None:
     made = server()
     assert made.evaluate(b"one") == b"reply to one"
-    assert made.user is None
+    assert (made.user, made.login) == (None, None)
     assert made.evaluate(b"two") == b"reply to two"
     assert made.user == "alice@R"
     assert made.evaluate(b"") == OFFER
