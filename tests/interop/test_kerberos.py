@@ -21,12 +21,19 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
+from barnabas.broker.node_client.address import NodeAddress
+from barnabas.broker.node_client.client import NodeClient, NodeClientSettings
+from barnabas.broker.node_client.secure import secure_opener
 from barnabas.protocol.codec import decode
+from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from barnabas.protocol.messages.security import (
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
     SaslHandshakeRequest,
 )
+from barnabas.security.client_settings import ClientSecurity
+from barnabas.security.kerberos import KerberosLogin
+from barnabas.security.kerberos_options import KerberosOptions, client_options
 from tests.conformance.kafka_jars import require_classpath
 from tests.interop.clients.kafka_python import KafkaConsumer, KafkaProducer
 from tests.support.broker_process import BrokerDidNotStartError, BrokerProcess
@@ -185,13 +192,25 @@ def test_a_broker_with_old_keys_lets_nobody_in(kerberos: KerberosBroker, tmp_pat
     assert "due to invalid credentials with SASL mechanism GSSAPI" in ran.stderr
 
 
+async def test_a_member_of_a_cluster_logs_in_by_its_keytab(kerberos: KerberosBroker) -> None:
+    """The connections between nodes, whose messages for the KDC come from a thread."""
+    loop = asyncio.get_running_loop()
+    options = KerberosOptions("kafka", "kafka/localhost", True, kerberos.kdc.keytab("kafka/localhost"))
+    security = ClientSecurity("SASL_PLAINTEXT", None, KerberosLogin(options))
+    address = NodeAddress("localhost", kerberos.ports["SASL"])
+    client = NodeClient(address, NodeClientSettings("node"), loop, secure_opener(loop, security, "node"))
+    future: asyncio.Future[Any] = loop.create_future()
+    client.send(MetadataRequest(topics=[])).add_done_callback(future.set_result)
+    answer = await asyncio.wait_for(future, LIMIT_S)
+    client.close()
+    assert isinstance(answer, MetadataResponse), answer
+    assert answer.brokers[0].port == kerberos.ports["SASL"]
+
+
 # ---- raw bytes
 
 
 def ap_request(kerberos: KerberosBroker) -> bytes:
-    from barnabas.security.kerberos import KerberosLogin
-    from barnabas.security.kerberos_options import client_options
-
     options = {"useTicketCache": "true", "ticketCache": kerberos.kdc.ticket_cache("alice")}
     return KerberosLogin(client_options(options, "kafka")).client("localhost").initial()
 
