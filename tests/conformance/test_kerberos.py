@@ -33,6 +33,8 @@ RULES: Final = {
     "STRANGERS": "RULE:[1:$1@$0](.*@ELSEWHERE)s/@.*//",
 }
 LIMIT_S: Final = 10.0
+KERBEROS_ERRORS: Final = "--add-exports=java.security.jgss/sun.security.krb5=ALL-UNNAMED"
+"""Without it the JVM hides from Kafka which error of Kerberos it is, so that it takes a replay for a failed login."""
 
 
 def listeners_of(broker: ApacheKafka | BrokerProcess, kdc: Kdc) -> dict[str, int]:
@@ -72,7 +74,7 @@ class Sides:
 
     def __init__(self, directory: Path, kdc: Kdc) -> None:
         (directory / "kafka").mkdir()
-        jvm = (*JVM, f"-Djava.security.krb5.conf={kdc.krb5_conf}")
+        jvm = (*JVM, KERBEROS_ERRORS, f"-Djava.security.krb5.conf={kdc.krb5_conf}")
         kafka = ApacheKafka(directory / "kafka", require_classpath(), jvm=jvm)
         ours = BrokerProcess(directory / "ours")
         ours.environment |= kdc.environment
