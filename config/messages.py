@@ -45,6 +45,8 @@ LISTENER_KEYS = {
     "max.connections",
     "principal.builder.class",
     "sasl.enabled.mechanisms",
+    "sasl.kerberos.principal.to.local.rules",
+    "sasl.kerberos.service.name",
     "sasl.server.max.receive.size",
     "ssl.allow.dn.changes",
     "ssl.allow.san.changes",

@@ -11,11 +11,14 @@ distinguished_names.py  the name of a certificate's subject, as Java writes it
 java_regex.py, mapping_rules.py  ssl.principal.mapping.rules
 jaas.py                 login modules with their options
 scram.py                the arithmetic of SCRAM
+kerberos_options.py, kerberos_rules.py  the options of Krb5LoginModule; from Kerberos principals to names
+gss_layer.py, kerberos.py  the messages of GSSAPI; keys, tickets and contexts, by the library gssapi
 sasl_client.py, scram_client.py  what a client needs to log in
 client_settings.py      security.protocol with all that it needs, from a client's properties
 
 broker, cli and pipeline call it. It imports nothing of ours, and opens no socket: files of stores, bytes and decisions.
-`cryptography` and `ssl` are imported where a store is read or a context made, so that a plain broker has neither.
+`cryptography`, `ssl` and `gssapi` are imported where a store is read, a context made or Kerberos configured, so that a
+plain broker has none of them.
 """
 
 if __name__ != "barnabas.security":  # from the root of a checkout; each module must be loaded only once

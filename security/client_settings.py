@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from barnabas.security.errors import SettingError
-from barnabas.security.sasl_client import JAAS_CONFIG, MECHANISM, SaslLogin, parse_login
+from barnabas.security.kerberos_options import SERVICE_NAME
+from barnabas.security.sasl_client import JAAS_CONFIG, MECHANISM, ClientLogin, parse_login
 from barnabas.security.settings import TLS_KEYS, TlsSettings
 from barnabas.security.stores import ReadFile, load_stores, read_file
 
@@ -20,6 +21,7 @@ CLIENT_KEYS: Final = (
     PROTOCOL,
     MECHANISM,
     JAAS_CONFIG,
+    SERVICE_NAME,
     *(key for key in TLS_KEYS if key != "ssl.client.auth"),
 )
 """The keys of a client's properties that are read here."""
@@ -31,7 +33,7 @@ class ClientSecurity(NamedTuple):
 
     protocol: str = PLAINTEXT
     tls: TlsSettings | None = None
-    login: SaslLogin | None = None
+    login: ClientLogin | None = None
 
     def context(self, read: ReadFile = read_file) -> ssl.SSLContext | None:
         """The context of its connections, with the stores as they are now. Raises SettingError."""
@@ -53,11 +55,13 @@ def client_security(values: Mapping[str, str]) -> ClientSecurity:
     return security_of(
         protocol,
         TlsSettings(values),
-        lambda: parse_login(values.get(MECHANISM, DEFAULT_MECHANISM), values.get(JAAS_CONFIG)),
+        lambda: parse_login(
+            values.get(MECHANISM, DEFAULT_MECHANISM), values.get(JAAS_CONFIG), values.get(SERVICE_NAME)
+        ),
     )
 
 
-def security_of(protocol: str, tls: TlsSettings, read_login: Callable[[], SaslLogin]) -> ClientSecurity:
+def security_of(protocol: str, tls: TlsSettings, read_login: Callable[[], ClientLogin]) -> ClientSecurity:
     """The parts that `protocol` has. Raises what `read_login` raises."""
     has_login = protocol.startswith("SASL_")
     return ClientSecurity(

@@ -1,27 +1,45 @@
-"""SASL of a client: PLAIN and SCRAM, from sasl.mechanism and sasl.jaas.config."""
+"""SASL of a client: PLAIN, SCRAM and GSSAPI, from sasl.mechanism and sasl.jaas.config."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, Protocol
 
 from barnabas.security.errors import SaslClientError, SettingError
 from barnabas.security.jaas import JaasEntry, JaasError, parse_value
+from barnabas.security.kerberos_options import (
+    CLIENT_EXAMPLE,
+    GSSAPI,
+    LOGIN_MODULE,
+    KerberosOptionsError,
+    client_options,
+)
 from barnabas.security.scram import HASHES
 from barnabas.security.scram_client import ScramClient
+
+if TYPE_CHECKING:
+    from barnabas.security.kerberos import KerberosLogin
 
 MECHANISM: Final = "sasl.mechanism"
 JAAS_CONFIG: Final = "sasl.jaas.config"
 PLAIN: Final = "PLAIN"
-CLIENT_MECHANISMS: Final = (PLAIN, *HASHES)
-_MODULES: Final = {PLAIN: "PlainLoginModule", **dict.fromkeys(HASHES, "ScramLoginModule")}
+CLIENT_MECHANISMS: Final = (PLAIN, *HASHES, GSSAPI)
+_MODULES: Final = {
+    PLAIN: "PlainLoginModule",
+    **dict.fromkeys(HASHES, "ScramLoginModule"),
+    GSSAPI: LOGIN_MODULE.rpartition(".")[2],
+}
 
 
 class SaslClient(Protocol):
     """One login of a client, as bytes."""
 
     mechanism: str
+
+    @property
+    def blocks(self) -> bool:
+        """Whether making a message may wait for others (a KDC), so that it is not for an event loop."""
 
     def initial(self) -> bytes:
         """The first message."""
@@ -34,6 +52,7 @@ class PlainClient:
     """PLAIN (RFC 4616): name and password in one message, which only TLS protects."""
 
     mechanism = PLAIN
+    blocks = False
 
     def __init__(self, user: str, password: str) -> None:
         self._message = f"\0{user}\0{password}".encode()
@@ -49,8 +68,22 @@ class PlainClient:
         return None
 
 
+class ClientLogin(Protocol):
+    """With which mechanism, as whom: makes the client of each login."""
+
+    @property
+    def mechanism(self) -> str: ...
+
+    @property
+    def user(self) -> str:
+        """For messages."""
+
+    def client(self, host: str, /) -> SaslClient:
+        """The client of one login at the server on this host."""
+
+
 class SaslLogin:
-    """With which mechanism, as whom. Never shows the password."""
+    """By name and password: with which mechanism, as whom. Never shows the password."""
 
     __slots__ = ("_is_token", "_password", "mechanism", "user")
 
@@ -60,8 +93,8 @@ class SaslLogin:
         self._password = password
         self._is_token = is_token
 
-    def client(self, random_bytes: Callable[[int], bytes] = os.urandom) -> SaslClient:
-        """The client of one login."""
+    def client(self, host: str = "", random_bytes: Callable[[int], bytes] = os.urandom) -> SaslClient:
+        """The client of one login, which is the same for all hosts."""
         if self.mechanism == PLAIN:
             return PlainClient(self.user, self._password)
         return ScramClient(self.mechanism, self.user, self._password, random_bytes, is_token=self._is_token)
@@ -79,18 +112,28 @@ class SaslLogin:
         return f"<SaslLogin {self.mechanism} as {self.user}>"
 
 
-def parse_login(mechanism: str, jaas: str | None) -> SaslLogin:
-    """The login of a client by sasl.mechanism and sasl.jaas.config. Raises SettingError about one of the two."""
+def parse_login(mechanism: str, jaas: str | None, service_name: str | None = None) -> ClientLogin:
+    """The login of a client by sasl.mechanism, sasl.jaas.config and sasl.kerberos.service.name.
+
+    Raises SettingError about one of them.
+    """
     try:
         entries = None if jaas is None else [parse_value(jaas)]
     except JaasError as error:
         raise SettingError(JAAS_CONFIG, None, f"must be the entry of one login module: {error}") from None
-    return login_of(mechanism, entries, mechanism_key=MECHANISM, jaas_key=JAAS_CONFIG)
+    return login_of(
+        mechanism, entries, mechanism_key=MECHANISM, jaas_key=JAAS_CONFIG, service_name=service_name
+    )
 
 
 def login_of(
-    mechanism: str, entries: Sequence[JaasEntry] | None, *, mechanism_key: str, jaas_key: str
-) -> SaslLogin:
+    mechanism: str,
+    entries: Sequence[JaasEntry] | None,
+    *,
+    mechanism_key: str,
+    jaas_key: str,
+    service_name: str | None = None,
+) -> ClientLogin:
     """The login by one of these login modules, None where none is configured. Raises SettingError about the keys.
 
     Class names count without their package: that of Kafka's own is another in clients that carry a copy of them.
@@ -104,17 +147,30 @@ def login_of(
         )
     module = _MODULES[mechanism]
     if entries is None:
-        example = f'{module} required username="..." password="...";'
-        raise SettingError(
-            jaas_key, None, f"must be set for SASL: org.apache.kafka.common.security...{example}"
-        )
+        example = f'org.apache.kafka.common.security...{module} required username="..." password="...";'
+        shown = CLIENT_EXAMPLE if mechanism == GSSAPI else example
+        raise SettingError(jaas_key, None, f"must be set for SASL: {shown}")
     names = [entry.login_module.rpartition(".")[2] for entry in entries]
     if module not in names:
         named = ", ".join(names) or "none"
         raise SettingError(jaas_key, None, f"must name {module} for {mechanism}; it names {named}")
     options = entries[names.index(module)].options
+    if mechanism == GSSAPI:
+        return _kerberos_login(options, service_name, mechanism_key, jaas_key)
     user, password = options.get("username"), options.get("password")
     if not user or password is None:
         raise SettingError(jaas_key, None, "must have the options username and password")
     is_token = options.get("tokenauth", "").lower() == "true"
     return SaslLogin(mechanism, user, password, is_token=is_token)
+
+
+def _kerberos_login(
+    options: Mapping[str, str], service_name: str | None, mechanism_key: str, jaas_key: str
+) -> KerberosLogin:
+    from barnabas.security.kerberos import kerberos_login
+
+    try:
+        found = client_options(options, service_name)
+    except KerberosOptionsError as error:
+        raise SettingError(jaas_key, None, f"must {error}") from None
+    return kerberos_login(found, mechanism_key)

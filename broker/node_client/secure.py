@@ -101,6 +101,7 @@ class SecureWire(asyncio.BufferedProtocol):
         self._shaking = tls is not None
         self._is_open = False
         self._is_over = False
+        self._is_working = False
 
     # ---- what the socket calls
 
@@ -233,11 +234,31 @@ class SecureWire(asyncio.BufferedProtocol):
         self._framer.feed(data, frames)
         for frame in frames:
             assert self._login is not None
-            answer = self._login.receive(frame)
-            if answer is None:
-                self._open()
+            if self._is_working:
+                raise ProtocolError("it goes on before it is answered")
+            if self._login.blocks:
+                self._work(self._login, bytes(frame))
             else:
-                self.write(answer)
+                self._answered(self._login.receive(frame))
+
+    def _answered(self, answer: bytes | None) -> None:
+        if answer is None:
+            self._open()
+        else:
+            self.write(answer)
+
+    def _work(self, login: Login, frame: bytes) -> None:
+        """Has a message of the login made in a thread, for it may have to ask others."""
+        self._is_working = True
+        future = asyncio.get_running_loop().run_in_executor(None, login.receive, frame)
+        future.add_done_callback(self._worked)
+
+    def _worked(self, future: asyncio.Future[bytes | None]) -> None:
+        self._is_working = False
+        if self._is_over:
+            future.exception()  # or asyncio complains
+            return
+        self._guarded(lambda: self._answered(future.result()))
 
     def _pass_on(self, data: memoryview) -> None:
         """Plain bytes have come into a buffer of ours."""
@@ -310,7 +331,7 @@ def secure_opener(loop: asyncio.AbstractEventLoop, security: ClientSecurity, cli
             failed,
             address=address,
             tls=None if context is None else Tls(context, address.host),
-            login=None if security.login is None else Login(security.login.client(), client_id),
+            login=None if security.login is None else Login(security.login.client(address.host), client_id),
         )
 
         return _SecureOpening(open_plain(address, receive_buffer_bytes, wire, failed), wire)

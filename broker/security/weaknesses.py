@@ -157,8 +157,8 @@ def _overheard_tokens(view: View) -> Iterator[ConfigMessage]:
         if _has_logins(listener) and not _is_encrypted(listener) and _is_remote(listener):
             yield view.message(
                 LISTENERS,
-                f"opens listener {listener.name}, which hands out secrets of delegation tokens over connections that are "
-                "not encrypted: whoever is on the way can read them",
+                f"opens listener {listener.name}, which hands out secrets of delegation tokens over connections that "
+                "are not encrypted: whoever is on the way can read them",
             )
 
 

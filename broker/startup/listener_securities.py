@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from barnabas.broker.network.listener_security import PLAINTEXT, ListenerSecurity, has_logins, has_tls
+from barnabas.broker.security.principals import principal_builder
 from barnabas.broker.startup.listener_logins import ListenerLogins
 from barnabas.broker.waiting.blocking import BlockingRunner
 from barnabas.broker.waiting.timer import TimerHandle
@@ -56,7 +57,7 @@ class ListenerSecurities:
 
     @property
     def by_name(self) -> Mapping[str, ListenerSecurity]:
-        """Those of the listeners that are not PLAINTEXT, by the listeners' names."""
+        """Those of the listeners that have any, by the listeners' names."""
         return self._by_name
 
     def __call__(self, listener: Listener) -> ListenerSecurity:
@@ -67,7 +68,7 @@ class ListenerSecurities:
         security = self._by_name.get(listener.name)
         if security is None:
             security = self._make(self._config, listener)
-            if security.security_protocol != PLAINTEXT:
+            if security.security_protocol != PLAINTEXT or security.builder is not None:
                 self._by_name[listener.name] = security
         elif security.sasl is not None and not self._is_started:
             security.sasl = self._logins.make(self._config, listener.name)
@@ -76,7 +77,11 @@ class ListenerSecurities:
     def _make(self, config: BrokerConfig, listener: Listener) -> ListenerSecurity:
         protocol = listener.security_protocol
         errors = list(refuse_unknown_classes(config, listener.name))
-        sasl = tls = None
+        sasl = tls = builder = None
+        try:
+            builder = principal_builder(config, listener.name)
+        except ConfigError as error:
+            errors.append(error)
         if has_logins(protocol):
             try:
                 sasl = self._logins.make(config, listener.name)
@@ -89,7 +94,7 @@ class ListenerSecurities:
                 errors.append(error)
         if errors:
             raise InvalidConfigError(errors)
-        return ListenerSecurity(protocol, sasl, tls)
+        return ListenerSecurity(protocol, sasl, tls, builder)
 
     @property
     def _tls(self) -> TlsListeners:

@@ -22,14 +22,14 @@ from barnabas.config.catalogue.controller import (
     SASL_MECHANISM_CONTROLLER_PROTOCOL,
 )
 from barnabas.config.catalogue.network import LISTENER_SECURITY_PROTOCOL_MAP
-from barnabas.config.catalogue.sasl import SASL_MECHANISM_INTER_BROKER_PROTOCOL
+from barnabas.config.catalogue.sasl import SASL_KERBEROS_SERVICE_NAME, SASL_MECHANISM_INTER_BROKER_PROTOCOL
 from barnabas.config.keys import ConfigError, ConfigKey
 from barnabas.config.layers import InvalidConfigError
 from barnabas.config.listeners import parse_protocol_map
 from barnabas.config.tls import tls_texts
 from barnabas.security.client_settings import PLAINTEXT, ClientSecurity, security_of
 from barnabas.security.errors import SettingError
-from barnabas.security.sasl_client import SaslLogin, login_of
+from barnabas.security.sasl_client import ClientLogin, login_of
 from barnabas.security.settings import TlsSettings
 
 
@@ -59,7 +59,7 @@ def _security(
     mechanism_key: ConfigKey[str],
     environ: Mapping[str, str] | None,
 ) -> ClientSecurity:
-    def read_login() -> SaslLogin:
+    def read_login() -> ClientLogin:
         mechanism = config[mechanism_key].strip().upper()
         given = jaas_entries(config, listener, mechanism, read_jaas_file(config, environ))
         return login_of(
@@ -67,6 +67,7 @@ def _security(
             None if given is None else given.entries,
             mechanism_key=mechanism_key.name,
             jaas_key=jaas_key(listener, mechanism),
+            service_name=config.listener_value(listener, SASL_KERBEROS_SERVICE_NAME),
         )
 
     try:

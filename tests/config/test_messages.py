@@ -38,7 +38,7 @@ def said(line: str) -> list[ConfigMessage]:
         (
             "listener.name.x.sasl.oauthbearer.scope.claim.name=x",
             MessageKind.INERT,
-            "has no effect: Kerberos and OAUTHBEARER come",
+            "has no effect: OAUTHBEARER comes",
         ),
         (
             "listener.name.x.max.connections.per.ip=9",

@@ -18,6 +18,7 @@ What a frame does, by state:
 | AUTHENTICATE, after SaslHandshake v0 | a token as it is | the server's token as it is | AUTHENTICATE or COMPLETE |
 | AUTHENTICATE, after SaslHandshake v1 | SaslAuthenticate | the server's token | AUTHENTICATE or COMPLETE |
 | " | SaslAuthenticate, token rejected | SASL_AUTHENTICATION_FAILED, text | fails |
+| " | a token that cannot be taken now (SaslRetriableError) | none | closed at once |
 | " | another API | its error with ILLEGAL_SASL_STATE | fails |
 | " | no request | none | closed at once |
 
@@ -34,11 +35,13 @@ from enum import Enum
 from typing import Final, NamedTuple, Protocol, TypeVar
 
 from barnabas.broker.request import ConnectionInfo, KafkaPrincipal
+from barnabas.broker.security.principals import Naming, PrincipalError
 from barnabas.broker.security.sasl.server import (
     Login,
     Mechanism,
     SaslAuthenticationError,
     SaslError,
+    SaslRetriableError,
     SaslServer,
     WouldBlockError,
 )
@@ -301,7 +304,10 @@ class SaslAuthenticator:
         assert mechanism is not None
         if server.login is None:
             return Step(Fate.CONTINUE, current.answer(SaslAuthenticateResponse()))
-        principal = _principal_of(server.login)
+        try:
+            principal = _principal_of(server.login, mechanism.name, self._connection.naming)
+        except PrincipalError as error:
+            return self._reject_token(current, SaslError(str(error)))
         if self._previous is not None and principal != self._previous.principal:
             return self._reject_token(current, SaslAuthenticationError(_changed(self._previous, principal)))
         lifetime_ms = session_lifetime_ms(
@@ -320,6 +326,8 @@ class SaslAuthenticator:
         )
 
     def _reject_token(self, current: _Round, error: SaslError) -> Step:
+        if isinstance(error, SaslRetriableError):
+            return self._close(str(error))
         mechanism = self._mechanism
         assert mechanism is not None
         message = str(error)
@@ -410,8 +418,16 @@ def _api_name(header: RequestHeader) -> str:
     return ApiKey(header.request_api_key).name
 
 
-def _principal_of(login: Login) -> KafkaPrincipal:
-    return KafkaPrincipal(login.authorization_id, token_authenticated=login.token_authenticated)
+def _principal_of(login: Login, mechanism: str, naming: Naming | None) -> KafkaPrincipal:
+    """Raises PrincipalError, where a class of the operator's own names clients."""
+    if naming is None:
+        return KafkaPrincipal(login.authorization_id, token_authenticated=login.token_authenticated)
+    return naming.principal(
+        mechanism,
+        login.authorization_id,
+        token_authenticated=login.token_authenticated,
+        expires_ms=login.expires_ms,
+    )
 
 
 def _changed(previous: SaslSession, principal: KafkaPrincipal) -> str:

@@ -11,10 +11,11 @@ Source: org.apache.kafka.common.network.SaslChannelBuilder, ChannelBuilders.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from barnabas.broker.security.hooks import FORM, HookError, is_hook, load_hook
 from barnabas.broker.security.jaas_entries import JaasFile, jaas_entries, options_of
+from barnabas.broker.security.principals import has_builder
 from barnabas.broker.security.sasl.plain import PLAIN, USER_PREFIX, JaasLogins, PlainMechanism
 from barnabas.broker.security.sasl.scram import BY_NAME, ScramCredentials, ScramMechanismOfListener
 from barnabas.broker.security.sasl.server import Mechanism
@@ -24,6 +25,8 @@ from barnabas.config.catalogue.sasl import (
     CONNECTIONS_MAX_REAUTH_MS,
     SASL_ENABLED_MECHANISMS,
     SASL_JAAS_CONFIG,
+    SASL_KERBEROS_PRINCIPAL_TO_LOCAL_RULES,
+    SASL_KERBEROS_SERVICE_NAME,
     SASL_LOGIN_CALLBACK_HANDLER_CLASS,
     SASL_LOGIN_CLASS,
     SASL_MECHANISM_INTER_BROKER_PROTOCOL,
@@ -32,6 +35,10 @@ from barnabas.config.catalogue.sasl import (
 )
 from barnabas.config.keys import ConfigError, ConfigKey
 from barnabas.config.layers import InvalidConfigError
+from barnabas.security.kerberos_options import GSSAPI, LOGIN_MODULE, SERVER_EXAMPLE
+
+if TYPE_CHECKING:
+    from barnabas.broker.security.sasl.gssapi import GssapiMechanism
 
 _PACKAGE: Final = "org.apache.kafka.common.security"
 PLAIN_LOGIN_MODULE: Final = f"{_PACKAGE}.plain.PlainLoginModule"
@@ -49,10 +56,15 @@ class MechanismSettings(NamedTuple):
     hook: Any
     """The class in sasl.server.callback.handler.class, where it is the operator's own; else None."""
     scram: ScramCredentials
+    config: BrokerConfig
+    listener: str
 
 
 class MechanismKind(NamedTuple):
-    """What the configuration of a mechanism may be. `requires_entry`: whether it needs a JAAS entry."""
+    """What the configuration of a mechanism may be. `requires_entry`: whether it needs a JAAS entry.
+
+    `make` raises ConfigError for what it cannot be made of.
+    """
 
     login_module: str
     handler: str
@@ -61,6 +73,8 @@ class MechanismKind(NamedTuple):
     """The methods of an operator's own class; none where there cannot be one."""
     requires_entry: bool
     make: Callable[[MechanismSettings], Mechanism]
+    example: str = ""
+    """The options of an entry, for the error where there is none."""
 
 
 def _plain(settings: MechanismSettings) -> Mechanism:
@@ -71,6 +85,57 @@ def _plain(settings: MechanismSettings) -> Mechanism:
 
 def _scram(settings: MechanismSettings) -> Mechanism:
     return ScramMechanismOfListener(settings.name, settings.scram, settings.max_reauth_ms)
+
+
+def _gssapi(settings: MechanismSettings) -> GssapiMechanism:
+    from barnabas.broker.security.sasl.gssapi import GssapiMechanism
+    from barnabas.security.errors import SettingError
+    from barnabas.security.kerberos import Acceptor, KerberosError, default_realm
+    from barnabas.security.kerberos_options import KerberosOptionsError, server_options
+    from barnabas.security.kerberos_rules import KerberosShortNamer
+
+    config, listener = settings.config, settings.listener
+    jaas = f"listener.name.{listener.lower()}.{GSSAPI.lower()}.{SASL_JAAS_CONFIG.name}"
+    try:
+        service_name = config.listener_value(listener, SASL_KERBEROS_SERVICE_NAME)
+        acceptor = Acceptor(server_options(settings.options, service_name))
+        rules = config.listener_value(listener, SASL_KERBEROS_PRINCIPAL_TO_LOCAL_RULES)
+        namer = KerberosShortNamer(rules, default_realm())
+    except KerberosOptionsError as error:
+        raise ConfigError(jaas, "[hidden]", f"must {error}") from None
+    except KerberosError as error:
+        reason = f"must have a principal whose keys are in its keytab: {error}"
+        raise ConfigError(jaas, "[hidden]", reason) from None
+    except SettingError as error:
+        found = config.listener_setting(listener, SASL_KERBEROS_PRINCIPAL_TO_LOCAL_RULES)
+        place = "" if found is None else found.place
+        raise ConfigError(
+            error.key if found is None else found.key, error.value, error.requirement, place
+        ) from None
+    # A builder of the operator's own makes a principal of the whole name; these rules are the default builder's.
+    name_of = str if has_builder(config, listener) else namer.name_of
+    return GssapiMechanism(acceptor.context, name_of, settings.max_reauth_ms)
+
+
+def instead(listener: str) -> str:
+    """What most want in place of Kerberos, which is the default: lines to copy."""
+    prefix = f"listener.name.{listener.lower()}"
+    return (
+        "Where Kerberos, which is the default, is not wanted, set lines like\n"
+        f"    {SASL_ENABLED_MECHANISMS.name}=PLAIN,SCRAM-SHA-512\n"
+        f'    {prefix}.plain.sasl.jaas.config={PLAIN_LOGIN_MODULE} required user_alice="a password";\n'
+        f"    {prefix}.scram-sha-512.sasl.jaas.config={SCRAM_LOGIN_MODULE} required;"
+    )
+
+
+def _mechanisms_error(
+    config: BrokerConfig, listener: str, named: tuple[str, ...], requirement: str
+) -> ConfigError:
+    """An error about the mechanisms of a listener."""
+    setting = config.listener_setting(listener, SASL_ENABLED_MECHANISMS)
+    key = SASL_ENABLED_MECHANISMS.name if setting is None else setting.key
+    place = "default" if setting is None else setting.place
+    return ConfigError(key, ",".join(named), requirement, place)
 
 
 _SCRAM_KIND: Final = MechanismKind(
@@ -87,8 +152,17 @@ MECHANISMS: Final[dict[str, MechanismKind]] = {
         ("authenticate",),
         requires_entry=True,
         make=_plain,
+        example=f'{USER_PREFIX}alice="a password"',
     ),
     **dict.fromkeys(BY_NAME, _SCRAM_KIND),
+    GSSAPI: MechanismKind(
+        LOGIN_MODULE,
+        f"{_PACKAGE}.authenticator.SaslServerCallbackHandler",
+        (),
+        requires_entry=True,
+        make=_gssapi,
+        example=SERVER_EXAMPLE,
+    ),
 }
 """The mechanisms that there are, by name."""
 
@@ -149,6 +223,8 @@ class _Reader:
 
     def _mechanism(self, name: str, kind: MechanismKind) -> Mechanism | None:
         before = len(self.errors)
+        if name == GSSAPI and not self._has_kerberos():
+            return None
         options = self._options(name, kind)
         hook = self._hook(name, kind)
         for key in (SASL_LOGIN_CLASS, SASL_LOGIN_CALLBACK_HANDLER_CLASS):
@@ -156,9 +232,14 @@ class _Reader:
         max_reauth_ms = self.value(CONNECTIONS_MAX_REAUTH_MS, name)
         if len(self.errors) > before:
             return None
-        settings = MechanismSettings(name, options, max_reauth_ms, hook, self._scram)
+        settings = MechanismSettings(
+            name, options, max_reauth_ms, hook, self._scram, self._config, self._listener
+        )
         try:
             return kind.make(settings)
+        except ConfigError as error:
+            self.errors.append(error)
+            return None
         except Exception as error:  # of a hook's constructor: its text may have an option's value in it
             self._reject(
                 SASL_SERVER_CALLBACK_HANDLER_CLASS,
@@ -166,6 +247,18 @@ class _Reader:
                 f"must name a class that can be made: it fails with {type(error).__name__}",
             )
             return None
+
+    def _has_kerberos(self) -> bool:
+        """Whether the library is there; if not, that is among the errors."""
+        from barnabas.security.kerberos import KerberosMissingError, library
+
+        try:
+            library()
+        except KerberosMissingError as error:
+            requirement = f"{error}. {instead(self._listener)}"
+            self.errors.append(_mechanisms_error(self._config, self._listener, (GSSAPI,), requirement))
+            return False
+        return True
 
     # ---- JAAS
 
@@ -188,11 +281,12 @@ class _Reader:
         return options_of(kind.login_module, given.entries)
 
     def _wanted_entry(self, name: str) -> str:
-        module = MECHANISMS[name].login_module
-        return (
-            f'must be set, as {module} required {USER_PREFIX}alice="a password"; '
+        kind = MECHANISMS[name]
+        wanted = (
+            f"must be set, as {kind.login_module} required {kind.example}; "
             "(or the static JAAS file must have an entry KafkaServer)"
         )
+        return f"{wanted}. {instead(self._listener)}" if name == GSSAPI else wanted
 
     # ---- classes
 
@@ -246,18 +340,11 @@ class _Reader:
         self.errors.append(ConfigError(name, shown, requirement, "" if own is None else own.place))
 
     def _reject_mechanisms(self, enabled: tuple[str, ...]) -> None:
-        setting = self._config.listener_setting(self._listener, SASL_ENABLED_MECHANISMS)
-        lower = self._listener.lower()
         requirement = (
-            f"must be among {', '.join(MECHANISMS)} for listener {self._listener}, which asks for SASL. Kerberos, "
-            "which is the default, is not served yet. What most want instead are lines like\n"
-            f"    sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-512\n"
-            f'    listener.name.{lower}.plain.sasl.jaas.config={PLAIN_LOGIN_MODULE} required user_alice="a password";\n'
-            f"    listener.name.{lower}.scram-sha-512.sasl.jaas.config={SCRAM_LOGIN_MODULE} required;"
+            f"must be among {', '.join(MECHANISMS)} for listener {self._listener}, which asks for SASL. "
+            f"{instead(self._listener)}"
         )
-        key = SASL_ENABLED_MECHANISMS.name if setting is None else setting.key
-        place = "default" if setting is None else setting.place
-        self.errors.append(ConfigError(key, ",".join(enabled), requirement, place))
+        self.errors.append(_mechanisms_error(self._config, self._listener, enabled, requirement))
 
     def _check_inter_broker_mechanism(self, enabled: tuple[str, ...]) -> None:
         mechanism = self._config[SASL_MECHANISM_INTER_BROKER_PROTOCOL]

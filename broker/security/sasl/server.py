@@ -1,7 +1,7 @@
 """The seam between the authenticator and the mechanisms of SASL: what one login by one mechanism is.
 
-A mechanism is a `Mechanism`, which makes a `SaslServer` for each login. Another one (OAUTHBEARER, GSSAPI, SCRAM by
-delegation token) is another module with such a class, and an entry in `listener.MECHANISMS`.
+A mechanism is a `Mechanism`, which makes a `SaslServer` for each login. Another one (OAUTHBEARER, SCRAM by delegation
+token) is another module with such a class, and an entry in `listener.MECHANISMS`.
 
 Source: javax.security.sasl.SaslServer.
 """
@@ -21,6 +21,10 @@ class SaslAuthenticationError(SaslError):
 
 class WouldBlockError(Exception):
     """This token takes longer than the loop may wait: it has to be evaluated again, in a thread."""
+
+
+class SaslRetriableError(SaslError):
+    """A login cannot be completed now, and that is no failure: the connection closes, and the client tries again."""
 
 
 class Login(NamedTuple):

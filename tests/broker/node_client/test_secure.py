@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -28,6 +29,7 @@ from barnabas.protocol.schema import Message
 from barnabas.security.client_settings import ClientSecurity, security_of
 from barnabas.security.sasl_client import PlainClient, parse_login
 from barnabas.security.settings import TlsSettings
+from tests.broker.network.socket_harness import until
 from tests.support.certificates import Authority, Identity
 
 CA = Authority()
@@ -303,7 +305,7 @@ class Inner(asyncio.BufferedProtocol):
 
 
 class Wired:
-    def __init__(self, *, login: bool = True) -> None:
+    def __init__(self, *, login: bool = True, client: PlainClient | None = None) -> None:
         self.inner = Inner()
         self.socket = FakeSocket()
         self.failures: list[str] = []
@@ -312,7 +314,7 @@ class Wired:
             self.failures.append,
             address=NodeAddress("h", 1),
             tls=None,
-            login=Login(PlainClient("u", "right"), "me") if login else None,
+            login=Login(client or PlainClient("u", "right"), "me") if login else None,
         )
 
     def made(self) -> Wired:
@@ -323,6 +325,61 @@ class Wired:
         buffer = self.wire.get_buffer(-1)
         buffer[: len(data)] = data
         self.wire.buffer_updated(len(data))
+
+
+class SlowClient(PlainClient):
+    """Makes its messages in a thread."""
+
+    blocks = True
+
+    def initial(self) -> bytes:
+        assert threading.current_thread() is not threading.main_thread()
+        return super().initial()
+
+
+class SlowLogin:
+    mechanism, user = "PLAIN", "u"
+
+    def __init__(self, password: str) -> None:
+        self._password = password
+
+    def client(self, host: str) -> SlowClient:
+        assert host == "localhost"
+        return SlowClient("u", self._password)
+
+
+async def test_a_login_that_asks_others_runs_in_a_thread() -> None:
+    ours = ClientSecurity("SASL_PLAINTEXT", None, SlowLogin("right"))
+    async with client_of(None, ours) as client:
+        answer = await ask(client)
+        assert answer.cluster_id == CLUSTER_ID
+
+
+async def test_such_a_login_may_fail() -> None:
+    ours = ClientSecurity("SASL_PLAINTEXT", None, SlowLogin("wrong"))
+    async with client_of(None, ours) as client:
+        answer = await ask(client)
+        assert isinstance(answer, NodeUnavailable)
+        assert "Invalid username or password" in answer.reason
+
+
+def handshake_answer() -> bytes:
+    body = encode(SaslHandshakeResponse(mechanisms=["PLAIN"]), 1)
+    payload = (
+        encode(ResponseHeader(correlation_id=1), response_header_version(ApiKey.SASL_HANDSHAKE, 1)) + body
+    )
+    return len(payload).to_bytes(4, "big") + payload
+
+
+async def test_a_node_that_does_not_wait_for_the_answer() -> None:
+    wired = Wired(client=SlowClient("u", "right")).made()
+    wired.receive(handshake_answer())
+    wired.receive(handshake_answer())
+    assert wired.failures == [
+        "h:1 does not speak Kafka's protocol as expected: it goes on before it is answered"
+    ]
+    await until(lambda: not wired.wire._is_working)
+    assert wired.socket.ends == ["closed"]
 
 
 def test_bytes_are_passed_on_as_the_protocol_has_room() -> None:

@@ -8,7 +8,10 @@ import pytest
 from barnabas.broker.startup.peer_security import controller_security, inter_broker_security, peer_opener
 from barnabas.config.broker_config import BrokerConfig
 from barnabas.config.layers import InvalidConfigError
+from barnabas.security.kerberos import KerberosLogin
+from barnabas.security.kerberos_options import KerberosOptions
 from barnabas.security.sasl_client import SaslLogin
+from tests.security.fake_gssapi import installed
 from tests.support.certificates import Authority
 
 CA = Authority()
@@ -64,8 +67,8 @@ def test_a_cluster_in_plain_text() -> None:
     ("changes", "said"),
     [
         (
-            {"sasl__mechanism__controller__protocol": "GSSAPI"},
-            "sasl.mechanism.controller.protocol=GSSAPI must be one of PLAIN, SCRAM-SHA-256",
+            {"sasl__mechanism__controller__protocol": "DIGEST"},
+            "sasl.mechanism.controller.protocol=DIGEST must be one of PLAIN, SCRAM-SHA-256",
         ),
         (
             {"listener.name.controller.plain.sasl.jaas.config": "unset"},
@@ -123,3 +126,29 @@ def test_a_login_may_be_in_the_static_file(tmp_path: Path) -> None:
     assert controller_security(config, environ).login == SaslLogin("PLAIN", "own", "o")
     with pytest.raises(InvalidConfigError, match=r"barnabas.jaas.config.file=.* must be a JAAS file"):
         inter_broker_security(config, {"KAFKA_OPTS": "-Djava.security.auth.login.config=/missing"})
+
+
+def test_a_member_logs_in_by_its_keytab(monkeypatch: pytest.MonkeyPatch) -> None:
+    installed(monkeypatch)
+    module = "com.sun.security.auth.module.Krb5LoginModule"
+    options = 'useKeyTab=true storeKey=true keyTab="/k" principal="kafka/h@R"'
+    config = member(
+        sasl__mechanism__controller__protocol="GSSAPI",
+        **{
+            "listener.name.controller.gssapi.sasl.jaas.config": f"{module} required {options};",
+            "listener.name.controller.sasl.kerberos.service.name": "controllers",
+        },
+    )
+    login = controller_security(config).login
+    assert login == KerberosLogin(KerberosOptions("controllers", "kafka/h@R", True, "/k"))
+
+
+def test_a_member_without_the_name_of_the_service_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    installed(monkeypatch)
+    module = 'com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true principal="kafka/h@R";'
+    config = member(
+        sasl__mechanism__controller__protocol="GSSAPI",
+        **{"listener.name.controller.gssapi.sasl.jaas.config": module},
+    )
+    with pytest.raises(InvalidConfigError, match=r"gssapi\.sasl\.jaas\.config.* must have serviceName"):
+        controller_security(config)

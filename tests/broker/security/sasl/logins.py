@@ -11,6 +11,7 @@ from barnabas.broker.security.sasl.server import (
     Login,
     SaslAuthenticationError,
     SaslError,
+    SaslRetriableError,
     SaslServer,
     WouldBlockError,
 )
@@ -27,7 +28,9 @@ MAX_RECEIVE_BYTES = 10_000
 
 
 class ScriptedServer:
-    """Does what a token says: "more", "user NAME", "done NAME", "late NAME", "fail TEXT", "tell TEXT", "bug"."""
+    """Does what a token says: "more", "user NAME", "done NAME", "late NAME", "fail TEXT", "tell TEXT", "later TEXT",
+    "bug".
+    """
 
     def __init__(self, *, blocks: bool, expires_ms: int | None) -> None:
         self.blocks = blocks
@@ -56,6 +59,8 @@ class ScriptedServer:
                 return b"at last"
             case "fail":
                 raise SaslError(rest)
+            case "later":
+                raise SaslRetriableError(rest)
             case "tell":
                 raise SaslAuthenticationError(rest)
             case _:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.broker.request import KafkaPrincipal
+from barnabas.broker.security.principals import AuthenticationContext, Naming
 from barnabas.broker.security.sasl.authenticator import (
     MAX_ROUNDS,
     WRONG_FIRST_REQUEST,
@@ -470,6 +471,55 @@ def test_any_frames_end_somewhere_and_log_nobody_in(frames: list[bytes], mechani
         assert step.fate in (Fate.CONTINUE, Fate.FAIL, Fate.CLOSE)
         assert (step.failure is None) is (step.fate is Fate.CONTINUE)
     assert client.login.session is None
+
+
+# ---- what is no failed login
+
+
+def test_a_login_that_cannot_be_completed_now_closes_the_connection() -> None:
+    client = Dialogue()
+    client.handshake("SCRIPTED")
+    step = client.send(request(SaslAuthenticateRequest(auth_bytes=b"later Request is a replay"), 2))
+    assert (step.fate, step.answer) == (Fate.CLOSE, None)
+    assert step.failure == Failure("Request is a replay", "SCRIPTED", None)
+    assert client.state is SaslState.FAILED
+
+
+# ---- a class of the operator's own names clients
+
+
+class Teams:
+    """Everybody of a team, but for one whom it does not know."""
+
+    def build(self, context: AuthenticationContext) -> tuple[str, str]:
+        if context.authorization_id == "mallory":
+            raise LookupError("no such member")
+        return "Team", f"{context.sasl_mechanism} {context.authorization_id} {context.session_expires_ms}"
+
+
+def named(mechanism: str, user: str) -> tuple[SaslAuthenticator, Step]:
+    info, time = connection_info(), ManualClock()
+    info.naming = Naming(Teams(), info)
+    login = SaslAuthenticator(listener(), info, FakeDoors(), time.clock)
+    login.receive(request(SaslHandshakeRequest(mechanism=mechanism), 1))
+    return login, login.receive(request(SaslAuthenticateRequest(auth_bytes=f"done {user}".encode()), 2))
+
+
+def test_a_class_of_the_operators_own_names_who_has_logged_in() -> None:
+    login, step = named("BEARER", "alice")
+    assert step.fate is Fate.COMPLETE
+    assert login.session is not None
+    assert login.session.principal == KafkaPrincipal("BEARER alice 100000", "Team")
+
+
+def test_whom_it_does_not_name_fails_to_log_in() -> None:
+    login, step = named("SCRIPTED", "mallory")
+    assert step.fate is Fate.FAIL
+    assert login.session is None
+    assert step.failure is not None
+    assert step.failure.reason == "principal.builder.class has failed with LookupError: no such member"
+    message = SaslAuthenticateRequest(auth_bytes=b"")
+    assert response_of(message, 2, step).error_message == GENERIC.format("SCRIPTED")
 
 
 # ---- every state, every API, every version

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import hmac
-from types import SimpleNamespace
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.broker.security.sasl import plain
+from barnabas.broker.security.sasl.listener import sasl_listener
 from barnabas.broker.security.sasl.plain import JaasLogins, PlainMechanism, PlainServer
+from barnabas.broker.security.sasl.scram import ScramCredentials
 from barnabas.broker.security.sasl.server import Login, SaslAuthenticationError
+from barnabas.config.broker_config import BrokerConfig
+from tests.support.examples import importable, indented_after
 
 USERS = {"user_alice": "pencil", "user_": "nameless", "user_päul": "ein Paßwort", "other": "x"}
 
@@ -143,3 +149,34 @@ def test_a_login_costs_the_same_for_users_that_exist_and_others(monkeypatch: pyt
         assert not logins.authenticate(user, password)
         costs.append([*done])
     assert costs == [[("sha256", 6), ("compare", 64)]] * 4
+
+
+def test_the_example_of_the_documentation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its class checks passwords by a directory service, whose library is a stand-in here."""
+    documentation = plain.__doc__
+    assert documentation is not None
+    ldap3 = ModuleType("ldap3")
+    asked: list[tuple[str, str]] = []
+
+    class Connection:
+        def __init__(self, server: str, name: str, password: str) -> None:
+            asked.append((server, name))
+            self.bound = password == "pencil"
+
+        def __enter__(self) -> Connection:
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+
+    rdn = SimpleNamespace(escape_rdn=lambda text: text.replace(",", "\\,"))
+    vars(ldap3).update(Server=str, Connection=Connection, utils=SimpleNamespace(dn=rdn))
+    monkeypatch.setitem(sys.modules, "ldap3", ldap3)
+    code = indented_after(documentation, "As a complete example, the module `company_logins`")
+    lines = indented_after(documentation, "and in server.properties").replace("\\\n", "")
+    settings = dict(line.split("=", 1) for line in lines.splitlines())
+    overrides = [f"{key}={value}" for key, value in settings.items()]
+    with importable(code, "company_logins", tmp_path):
+        config = BrokerConfig.of(None, overrides=overrides)
+        server = sasl_listener(config, "SASL_SSL", ScramCredentials()).mechanisms["PLAIN"].new_server()
+        assert server.evaluate(b"\0alice,a\0pencil") == b""
+        assert asked == [("ldaps://directory.example", "uid=alice\\,a,ou=people,dc=example")]
