@@ -96,9 +96,8 @@ async def test_the_end_of_an_answer_is_said(served: Served, folder: Path) -> Non
 async def test_what_is_no_handshake_is_closed(served: Served, folder: Path, hello: bytes) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
     writer.write(hello)
-    if writer.can_write_eof():
+    with contextlib.suppress(OSError):  # the broker may have closed it already
         writer.write_eof()
-    with contextlib.suppress(ConnectionResetError):
         assert b"HTTP" not in await reader.read()
     writer.close()
     assert await served.ask("/health/live", client_tls(folder)) == 200
