@@ -80,6 +80,11 @@ $(VENV)/.test: pyproject.toml | $(if $(BARNABAS_INTERPRETED),$(VENV)/.run,$(VENV
 	@$(call extra,test lint)
 	@touch $@
 
+# Kerberos is for tests where there are its headers, libkrb5-dev.
+$(VENV)/.kerberos: pyproject.toml | $(VENV)/.test
+	@$(call extra,kerberos)
+	@touch $@
+
 # Spark is 1.2 GB of jars: only what runs it waits for that.
 $(VENV)/.spark: pyproject.toml | $(VENV)/.test
 	@echo "Bringing PySpark into $(VENV) (450 MB, the first time only)"

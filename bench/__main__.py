@@ -24,6 +24,7 @@ BENCHMARKS: Final[Mapping[str, Benchmark]] = {
         "side_by_side.command", "rates, processor's time, latency, memory, starts, beside Apache Kafka"
     ),
     "cluster": Benchmark("cluster.command", "a replicated cluster, beside one of Apache Kafka"),
+    "security": Benchmark("security.command", "TLS, logins, ACLs and quotas, beside Apache Kafka"),
     "soak": Benchmark("side_by_side.soak", "half an hour at half the rate, with retention and compaction"),
     "startup": Benchmark("startup", "start-up time and idle memory, beside Apache Kafka"),
     "recovery": Benchmark(

@@ -25,6 +25,7 @@ from barnabas.broker.quotas.quota_managers import QuotaManagers
 from barnabas.broker.replica.replica_manager import ReplicaManager
 from barnabas.broker.request import ApiHandler, ConnectionInfo, NoResponse, RequestContext
 from barnabas.broker.security.auth_helper import AuthHelper
+from barnabas.broker.security.tokens import DelegationTokens
 from barnabas.broker.telemetry.client_metrics import ClientMetricsManager
 from barnabas.broker.waiting.host_lookup import HostNames
 from barnabas.config.broker_config import BrokerConfig
@@ -108,6 +109,7 @@ class Broker:
     txn_appends: TransactionalAppends
     txn_markers: MarkerWriter
     quotas: QuotaManagers
+    tokens: DelegationTokens
     auth: AuthHelper | None = None
     """Asks the authorizer; None without one: every client may do everything."""
     topic_creation: AutoTopicCreationManager | None = None

@@ -72,7 +72,8 @@ class ConnectionInfo:
     to AuthHelper: what the authorizer has decided about this connection.
     `local_host` and `local_port` are this end's address, which is the one that the client dialled.
     `principal` is None until the client has logged in, where the listener asks for that: no request is handled before.
-    `session` belongs to the listener's logins; None where it has none.
+    `session` belongs to the listener's logins; None where it has none. `naming` is what names the client where a class
+    of the operator's own does (security.principals.Naming), and None otherwise.
     """
 
     __slots__ = (
@@ -86,6 +87,7 @@ class ConnectionInfo:
         "listener_name",
         "local_host",
         "local_port",
+        "naming",
         "principal",
         "security_protocol",
         "session",
@@ -112,6 +114,7 @@ class ConnectionInfo:
         self.security_protocol = security_protocol
         self.principal = principal
         self.session: Any = None
+        self.naming: Any = None
         self.cached_headers: dict[bytes, Any] = {}
         self.decisions: Any = None
         self.client_software_name = "unknown"

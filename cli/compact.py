@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import sys
 import time
 import urllib.error
 import urllib.request
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote
 
 import click
@@ -15,6 +17,7 @@ import click
 from barnabas.cli.exit_codes import EXIT_FAILED
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Callable
 
     from rich.progress import Progress, TaskID
@@ -31,6 +34,33 @@ class BrokerError(Exception):
     """The broker cannot be reached, or rejects the request."""
 
 
+class Broker(NamedTuple):
+    """How a broker's HTTP port is asked: the page, whom it lets in, whom the client trusts."""
+
+    page: str
+    authorization: str | None = None
+    context: ssl.SSLContext | None = None
+
+    def ask(self, method: str) -> dict[str, Any]:
+        """The broker's response. Raises BrokerError."""
+        request = urllib.request.Request(self.page, method=method, data=b"" if method == "POST" else None)
+        if self.authorization is not None:
+            request.add_unredirected_header("Authorization", self.authorization)
+        try:
+            with urllib.request.urlopen(request, timeout=REQUEST_TIMEOUT_S, context=self.context) as reply:
+                answer: dict[str, Any] = json.load(reply)
+                return answer
+        except urllib.error.HTTPError as error:
+            with error:
+                raise BrokerError(_reason(error)) from error
+        except (urllib.error.URLError, OSError, ValueError) as error:
+            reason = getattr(error, "reason", error)
+            raise BrokerError(f"No broker answers at {self.page}: {reason}") from error
+
+
+_FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
 @click.command(short_help="Have a running broker compact a topic now.")
 @click.argument("topic")
 @click.option("--wait", is_flag=True, help="Show progress, and return when all partitions are compacted.")
@@ -42,7 +72,14 @@ class BrokerError(Exception):
     show_envvar=True,
     help="The broker's HTTP port: barnabas.http.host and barnabas.http.port.",
 )
-def compact(topic: str, wait: bool, url: str) -> None:
+@click.option("--user", help="A user of barnabas.http.sasl.jaas.config, where the port asks for a login.")
+@click.option("--password-file", type=_FILE, help="A file whose first line is the user's password.")
+@click.option(
+    "--ca-file", type=_FILE, help="For https: certificates to trust, as PEM; by default those of the system."
+)
+def compact(
+    topic: str, *, wait: bool, url: str, user: str | None, password_file: Path | None, ca_file: Path | None
+) -> None:
     """Have a running broker compact TOPIC now, regardless of min.cleanable.dirty.ratio.
 
     The active segments are rolled first, so that everything written so far can be compacted; records younger than
@@ -55,33 +92,42 @@ def compact(topic: str, wait: bool, url: str) -> None:
       1  the broker cannot be reached or rejects the request, or a partition could not be compacted
       2  the command line is wrong
     """
+    if (user is None) is not (password_file is None):
+        raise click.UsageError("--user and --password-file need each other")
     page = f"{url.rstrip('/')}/topics/{quote(topic, safe='')}/compact"
+    broker = Broker(page, _authorization(user, password_file), _context(ca_file))
     try:
-        partitions = ask(page, "POST")["partitions"]
+        partitions = broker.ask("POST")["partitions"]
         if not wait:
             click.echo(f"{topic}: {len(partitions)} partitions will be compacted")
             return
         before = {partition["partition"]: partition["bytes"] for partition in partitions}
-        partitions = watch(topic, lambda: ask(page, "GET")["partitions"])
+        partitions = watch(topic, lambda: broker.ask("GET")["partitions"])
     except BrokerError as error:
         click.echo(str(error), err=True)
         sys.exit(EXIT_FAILED)
     sys.exit(report(topic, partitions, before))
 
 
-def ask(page: str, method: str) -> dict[str, Any]:
-    """The broker's response. Raises BrokerError."""
-    request = urllib.request.Request(page, method=method, data=b"" if method == "POST" else None)
+def _authorization(user: str | None, password_file: Path | None) -> str | None:
+    if user is None or password_file is None:
+        return None
+    password = password_file.read_text(encoding="utf-8").partition("\n")[0].rstrip("\r")
+    return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
+
+
+def _context(ca_file: Path | None) -> ssl.SSLContext | None:
+    """None: what urllib does by itself, which trusts the system's certificates."""
+    if ca_file is None:
+        return None
+    import ssl
+
     try:
-        with urllib.request.urlopen(request, timeout=REQUEST_TIMEOUT_S) as reply:
-            answer: dict[str, Any] = json.load(reply)
-            return answer
-    except urllib.error.HTTPError as error:
-        with error:
-            raise BrokerError(_reason(error)) from error
-    except (urllib.error.URLError, OSError, ValueError) as error:
-        reason = getattr(error, "reason", error)
-        raise BrokerError(f"No broker answers at {page}: {reason}") from error
+        return ssl.create_default_context(cafile=str(ca_file))
+    except (ssl.SSLError, OSError) as error:
+        raise click.UsageError(
+            f"--ca-file {ca_file} has no certificates that can be read: {error}"
+        ) from error
 
 
 def _reason(error: urllib.error.HTTPError) -> str:

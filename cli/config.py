@@ -26,7 +26,11 @@ def config() -> None:
 
 @config.command()
 @click.argument("properties", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--strict", is_flag=True, help="Also fail on warnings: unknown, outdated and repeated keys.")
+@click.option(
+    "--strict",
+    is_flag=True,
+    help="Also fail on warnings: unknown, outdated and repeated keys, weak protection.",
+)
 @click.option(
     "--show", is_flag=True, help="Print each value that is not the default, and where it comes from."
 )
@@ -36,8 +40,10 @@ def config() -> None:
 def check(properties: Path | None, strict: bool, show: bool, overrides: tuple[str, ...]) -> None:
     """Check PROPERTIES, the KAFKA_* environment variables and the overrides as `serve` does.
 
-    Errors are invalid values. Warnings are lines without their intended effect: unknown keys, keys that Kafka no longer
-    has, keys that are set twice. Notes are known keys without effect in Barnabas.
+    Errors are invalid values, and what could not be protected as it is asked for: JAAS entries, key stores, classes
+    that cannot be loaded. Warnings are lines without their intended effect (unknown keys, keys that Kafka no longer
+    has, keys that are set twice), and what is weak: logins without encryption, secrets that every user can read,
+    certificates that expire within 30 days. Notes are known keys without effect in Barnabas.
 
     \b
     Exit codes:
@@ -45,6 +51,7 @@ def check(properties: Path | None, strict: bool, show: bool, overrides: tuple[st
       1  warnings, with --strict
       2  errors
     """
+    from barnabas.broker.startup.security_check import check_security
     from barnabas.config.broker_config import BrokerConfig
     from barnabas.config.layers import InvalidConfigError
 
@@ -52,13 +59,14 @@ def check(properties: Path | None, strict: bool, show: bool, overrides: tuple[st
         loaded = BrokerConfig.load(
             None if properties is None else str(properties), environ=os.environ, overrides=overrides
         )
+        weak = check_security(loaded, os.environ)
     except InvalidConfigError as invalid:
         _report(invalid.errors, invalid.messages)
         sys.exit(EXIT_USAGE)
     if show:
         click.echo(effective_settings(loaded) + "\n")
-    _report([], loaded.messages, _clamps(loaded))
-    if strict and loaded.warnings:
+    _report([], [*loaded.messages, *weak], _clamps(loaded))
+    if strict and (loaded.warnings or weak):
         sys.exit(EXIT_FAILED)
 
 

@@ -26,6 +26,7 @@ LAZY_COMMANDS = {
     "log-dirs": "barnabas.cli.admin.commands.log_dirs:log_dirs",
     "quotas": "barnabas.cli.admin.commands.quotas:quotas",
     "users": "barnabas.cli.admin.commands.users:users",
+    "tokens": "barnabas.cli.admin.commands.tokens:tokens",
     "acls": "barnabas.cli.admin.commands.acls:acls",
     "cluster": "barnabas.cli.admin.commands.cluster:cluster",
     "features": "barnabas.cli.admin.commands.features:features",

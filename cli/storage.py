@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -38,10 +38,10 @@ def _refuse(text: str) -> None:
     sys.exit(EXIT_FAILED)
 
 
-def _load(properties: Path) -> BrokerConfig:
+def _load(properties: Path, overrides: Sequence[str] = ()) -> BrokerConfig:
     from barnabas.broker.startup.serving import load_config
 
-    return load_config(str(properties), ())
+    return load_config(str(properties), overrides)
 
 
 def _directories(config: BrokerConfig) -> list[str]:
@@ -60,6 +60,11 @@ def _plain(path: str) -> str:
 @_config_option
 @click.option("-t", "--cluster-id", required=True, help="The cluster id to use.")
 @click.option(
+    "--keep-cluster-id",
+    is_flag=True,
+    help="Use the cluster id of a directory that is formatted already, if there is one.",
+)
+@click.option(
     "-S",
     "--add-scram",
     "scram",
@@ -68,7 +73,18 @@ def _plain(path: str) -> str:
     help="An initial SCRAM user of the cluster, such as 'SCRAM-SHA-256=[name=alice,password=alice-secret]'. "
     "May be repeated.",
 )
+@click.option(
+    "--add-scram-file",
+    "scram_file",
+    type=click.File(),
+    metavar="FILE",
+    help="A file with such users, one a line, which other users of the machine do not see as they see a command line. "
+    "- is standard input.",
+)
 @click.option("-g", "--ignore-formatted", is_flag=True, help="Skip directories that are formatted already.")
+@click.option(
+    "--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Set one key, as for `serve`."
+)
 @click.option("-r", "--release-version", help="The release with the initial feature levels of the cluster.")
 @click.option(
     "-f",
@@ -104,7 +120,7 @@ def format_dirs(**options: Any) -> None:
 
     _check_exclusive(options)
     try:
-        plan = _plan(_load(options["properties"]), options)
+        plan = _plan(_load(options["properties"], options["overrides"]), options)
         Formatter(plan, RealEnv(), click.echo).run()
     except (FormatterError, OSError) as error:
         _refuse(str(error))
@@ -132,20 +148,41 @@ def _plan(config: BrokerConfig, options: dict[str, Any]) -> FormatPlan:
     voters_configured = bool(config[CONTROLLER_QUORUM_VOTERS])
     listeners = config[CONTROLLER_LISTENER_NAMES]
     return FormatPlan(
-        cluster_id=options["cluster_id"],
+        cluster_id=_kept_cluster_id(config, options) or options["cluster_id"],
         node_id=node_id,
         log_dirs=_directories(config),
         metadata_log_dir=_plain(config[METADATA_LOG_DIR] or config.log_dirs[0]),
         controller_listener=listeners[0] if listeners else "CONTROLLER",
         release_version=options["release_version"],
         features=_features(options["features"]),
-        scram=options["scram"],
+        scram=[*options["scram"], *_lines(options["scram_file"])],
         initial_voters=_initial_voters(config, node_id, options, voters_configured=voters_configured),
         no_initial_controllers=options["no_initial_controllers"],
         voters_configured=voters_configured,
         ignore_formatted=options["ignore_formatted"],
         unstable=config[UNSTABLE_FEATURE_VERSIONS_ENABLE],
     )
+
+
+def _kept_cluster_id(config: BrokerConfig, options: dict[str, Any]) -> str | None:
+    from barnabas.broker.startup.scram_arguments import FormatterError
+    from barnabas.storage.env import RealEnv
+    from barnabas.storage.errors import InconsistentMetadataError
+    from barnabas.storage.log.checkpoints import MetaProperties
+
+    try:
+        for path in _directories(config) if options["keep_cluster_id"] else ():
+            found = MetaProperties.read(RealEnv(), path)
+            if found is not None:
+                return found.cluster_id
+    except InconsistentMetadataError as error:
+        raise FormatterError(str(error)) from error
+    return None
+
+
+def _lines(file: Iterable[str] | None) -> list[str]:
+    """The lines that are not empty."""
+    return [] if file is None else [line.strip() for line in file if line.strip()]
 
 
 def _features(arguments: Sequence[str]) -> dict[str, int]:

@@ -7,7 +7,8 @@ listeners.py.
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol, TypeVar
 
-from barnabas.config.catalogue import barnabas, groups, log, network, replication, server, share
+from barnabas.config.catalogue import barnabas, groups, http, log, network, replication, server, share
+from barnabas.config.http import http_errors, is_open, knows_its_clients
 from barnabas.config.keys import ConfigError, ConfigKey
 from barnabas.config.member import role_errors
 
@@ -227,15 +228,17 @@ def _security(values: Values) -> Iterator[ConfigError]:
 
 
 def _http_port(values: Values) -> Iterator[ConfigError]:
-    """The HTTP port has no logins: where clients are restricted, other hosts reach it only if that is wanted."""
+    """Where clients are restricted, other hosts reach the HTTP port only if it knows its clients, or that is wanted."""
+    yield from http_errors(values)
     host, key = values[barnabas.BARNABAS_HTTP_HOST], barnabas.BARNABAS_HTTP_WITHOUT_LOGIN_ALLOW
-    if values[barnabas.BARNABAS_HTTP_PORT] < 0 or not values[server.AUTHORIZER_CLASS_NAME] or values[key]:
+    if not is_open(values) or not values[server.AUTHORIZER_CLASS_NAME] or values[key]:
         return
-    if not is_loopback(host):
+    if not knows_its_clients(values) and not is_loopback(host):
         yield barnabas.BARNABAS_HTTP_HOST.error(
             host,
             f"localhost, as {server.AUTHORIZER_CLASS_NAME.name} restricts what clients may do and this port asks for "
-            f"no login; or set {key.name}=true",
+            f"no login; or set {http.BARNABAS_HTTP_SECURITY_PROTOCOL.name}=SASL_SSL and "
+            f"{http.BARNABAS_HTTP_SASL_JAAS_CONFIG.name}, or {key.name}=true",
         )
 
 

@@ -44,6 +44,8 @@ LISTENER_KEYS = {
     "max.connections",
     "principal.builder.class",
     "sasl.enabled.mechanisms",
+    "sasl.kerberos.principal.to.local.rules",
+    "sasl.kerberos.service.name",
     "sasl.server.max.receive.size",
     "ssl.allow.dn.changes",
     "ssl.allow.san.changes",
@@ -62,12 +64,14 @@ MECHANISM_ONLY_KEYS = {"sasl.jaas.config", "sasl.server.callback.handler.class"}
 
 
 class MessageKind(Enum):
-    """The kinds of messages. The first four are warnings: the file does not mean what its author expects."""
+    """The kinds of messages. All but the last are warnings: the file does not mean what its author expects, or what
+    it asks for is weak (broker/security/weaknesses.py)."""
 
     UNKNOWN = "unknown"
     GONE = "gone"
     REPEATED = "repeated"
     UNENFORCED = "not enforced"
+    WEAK = "weak"
     INERT = "no effect"
 
 

@@ -15,8 +15,8 @@ from barnabas.config.keys import ConfigError, ConfigKey
 from barnabas.config.layers import Setting
 from barnabas.config.messages import LISTENER_TLS_KEYS
 
-_CLASSES: Final[tuple[ConfigKey[Any], ...]] = (tls.SSL_ENGINE_FACTORY_CLASS, tls.PRINCIPAL_BUILDER_CLASS)
-"""Classes that decide who may connect, and as whom: Java's cannot run here."""
+_CLASSES: Final[tuple[ConfigKey[Any], ...]] = (tls.SSL_ENGINE_FACTORY_CLASS,)
+"""Classes that decide who may connect: Java's cannot run here."""
 
 
 def tls_texts(config: BrokerConfig, listener: str, protocol: str) -> dict[str, str]:

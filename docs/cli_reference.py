@@ -37,8 +37,8 @@ Commands that Kafka's controllers can answer take `--bootstrap-controller` in it
 `--command-config FILE` is a file of client properties. These have an effect: {
     ", ".join(f"`{key}`" for key in KNOWN_KEYS)
 }. Any other causes a warning. [security.md](security.md) says what the `ssl.` ones mean; of SASL mechanisms there are
-PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER. Where a certificate, a mechanism or a password is not accepted the
-command says which, and ends at once.
+PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, GSSAPI and OAUTHBEARER. Where a certificate, a mechanism or a password is not
+accepted the command says which, and ends at once.
 
 A request is retried until `default.api.timeout.ms` (60 s) are over, as in Kafka's tools; the reason is printed within
 a second, and Ctrl-C ends it. If one of several brokers does not answer, the results of the others are printed, and the

@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from barnabas.security.errors import SettingError
-from barnabas.security.sasl_client import JAAS_CONFIG, MECHANISM, ClientLogin, parse_login
+from barnabas.security.sasl_client import JAAS_CONFIG, LOGIN_KEYS, MECHANISM, ClientLogin, parse_login
 from barnabas.security.settings import TLS_KEYS, TlsSettings
 from barnabas.security.stores import ReadFile, load_stores, read_file
-from barnabas.security.token_settings import LOGIN_KEYS
 
 if TYPE_CHECKING:
     import ssl

@@ -76,7 +76,7 @@ class PrincipalMapper:
     def _rule(self, pattern: str, replacement: str, case: str) -> _Rule:
         try:
             compiled = re.compile(translate(pattern), re.ASCII)
-            parts = _parts(_with_literal_references(replacement, compiled.groups), compiled)
+            parts = replacement_parts(_with_literal_references(replacement, compiled.groups), compiled)
         except JavaRegexError as error:
             raise self._error(str(error)) from None
         return _Rule(compiled, parts, case)
@@ -114,13 +114,18 @@ def _with_literal_references(replacement: str, groups: int) -> str:
     return value
 
 
-def _parts(replacement: str, pattern: re.Pattern[str]) -> tuple[str | int, ...]:
-    """A replacement of Java's Matcher.replaceAll. Raises JavaRegexError for one at which it would fail."""
+def replacement_parts(replacement: str, pattern: re.Pattern[str]) -> tuple[str | int, ...]:
+    """The texts and group numbers of a replacement of Java's Matcher.replaceAll.
+
+    Raises JavaRegexError for one at which it would fail.
+    """
     parts: list[str | int] = []
     at = 0
     while at < len(replacement):
         character = replacement[at]
         if character == "\\":
+            if at + 1 == len(replacement):
+                raise JavaRegexError("the replacement ends with a backslash")
             parts.append(replacement[at + 1])
             at += 2
         elif character == "$":

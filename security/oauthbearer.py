@@ -83,13 +83,17 @@ class OAuthBearerClient:
 
     mechanism = OAUTHBEARER
 
-    def __init__(self, token: Callable[[], str], extensions: Mapping[str, str]) -> None:
+    def __init__(
+        self, token: Callable[[], str], extensions: Mapping[str, str], *, blocks: bool = False
+    ) -> None:
+        """`blocks`: whether `token` may wait for an identity provider."""
+        self.blocks = blocks
         self._token = token
         self._extensions = extensions
         self._rejection: str | None = None
 
     def initial(self) -> bytes:
-        """The first message."""
+        """The first message. Raises SaslClientError."""
         return format_initial(self._token(), self._extensions)
 
     def respond(self, challenge: bytes) -> bytes | None:

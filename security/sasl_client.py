@@ -1,4 +1,4 @@
-"""SASL of a client: PLAIN, SCRAM and OAUTHBEARER, from sasl.mechanism, sasl.jaas.config and more properties."""
+"""SASL of a client: PLAIN, SCRAM, GSSAPI and OAUTHBEARER, from sasl.mechanism, sasl.jaas.config and more properties."""
 
 from __future__ import annotations
 
@@ -8,17 +8,29 @@ from typing import Final, Protocol
 
 from barnabas.security.errors import SaslClientError, SettingError
 from barnabas.security.jaas import JaasEntry, JaasError, parse_value
+from barnabas.security.kerberos_options import (
+    CLIENT_EXAMPLE,
+    GSSAPI,
+    LOGIN_MODULE,
+    SERVICE_NAME,
+    KerberosOptionsError,
+    client_options,
+)
 from barnabas.security.oauthbearer import OAUTHBEARER
 from barnabas.security.scram import HASHES
 from barnabas.security.scram_client import ScramClient
+from barnabas.security.token_settings import TOKEN_LOGIN_KEYS
 
 MECHANISM: Final = "sasl.mechanism"
 JAAS_CONFIG: Final = "sasl.jaas.config"
 PLAIN: Final = "PLAIN"
-CLIENT_MECHANISMS: Final = (PLAIN, *HASHES, OAUTHBEARER)
+LOGIN_KEYS: Final = (SERVICE_NAME, *TOKEN_LOGIN_KEYS)
+"""The properties that a login needs beside mechanism and login module."""
+CLIENT_MECHANISMS: Final = (PLAIN, *HASHES, GSSAPI, OAUTHBEARER)
 _MODULES: Final = {
     PLAIN: "PlainLoginModule",
     **dict.fromkeys(HASHES, "ScramLoginModule"),
+    GSSAPI: LOGIN_MODULE.rpartition(".")[2],
     OAUTHBEARER: "OAuthBearerLoginModule",
 }
 
@@ -28,6 +40,12 @@ class SaslClient(Protocol):
 
     mechanism: str
 
+    @property
+    def blocks(self) -> bool:
+        """Whether making a message may wait for others (a KDC, an identity provider), so that it is not for an event
+        loop.
+        """
+
     def initial(self) -> bytes:
         """The first message."""
 
@@ -35,31 +53,11 @@ class SaslClient(Protocol):
         """The answer to a message of the server; None where the login is complete. Raises SaslClientError."""
 
 
-class ClientLogin(Protocol):
-    """With which mechanism a client logs in, as whom. Never shows a secret."""
-
-    @property
-    def mechanism(self) -> str: ...
-
-    @property
-    def user(self) -> str:
-        """For messages."""
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether `client` and what it returns need not wait for others."""
-
-    def prepare(self) -> None:
-        """Has what a login needs; may wait. Raises SaslClientError."""
-
-    def client(self) -> SaslClient:
-        """The client of one login."""
-
-
 class PlainClient:
     """PLAIN (RFC 4616): name and password in one message, which only TLS protects."""
 
     mechanism = PLAIN
+    blocks = False
 
     def __init__(self, user: str, password: str) -> None:
         self._message = f"\0{user}\0{password}".encode()
@@ -75,11 +73,24 @@ class PlainClient:
         return None
 
 
+class ClientLogin(Protocol):
+    """With which mechanism, as whom: makes the client of each login. Never shows a secret."""
+
+    @property
+    def mechanism(self) -> str: ...
+
+    @property
+    def user(self) -> str:
+        """For messages."""
+
+    def client(self, host: str, /) -> SaslClient:
+        """The client of one login at the server on this host."""
+
+
 class SaslLogin:
-    """A login by name and password. Never shows the password."""
+    """By name and password: with which mechanism, as whom. Never shows the password."""
 
     __slots__ = ("_is_token", "_password", "mechanism", "user")
-    is_ready: Final = True
 
     def __init__(self, mechanism: str, user: str, password: str, *, is_token: bool = False) -> None:
         self.mechanism = mechanism
@@ -87,11 +98,8 @@ class SaslLogin:
         self._password = password
         self._is_token = is_token
 
-    def prepare(self) -> None:
-        """All is there."""
-
-    def client(self, random_bytes: Callable[[int], bytes] = os.urandom) -> SaslClient:
-        """The client of one login."""
+    def client(self, host: str = "", random_bytes: Callable[[int], bytes] = os.urandom) -> SaslClient:
+        """The client of one login, which is the same for all hosts."""
         if self.mechanism == PLAIN:
             return PlainClient(self.user, self._password)
         return ScramClient(self.mechanism, self.user, self._password, random_bytes, is_token=self._is_token)
@@ -110,8 +118,8 @@ class SaslLogin:
 
 
 def parse_login(mechanism: str, jaas: str | None, values: Mapping[str, str] | None = None) -> ClientLogin:
-    """The login of a client by sasl.mechanism and sasl.jaas.config; `values` are its properties, of which OAUTHBEARER
-    needs more. Raises SettingError.
+    """The login of a client by sasl.mechanism and sasl.jaas.config; `values` are its properties, of which GSSAPI and
+    OAUTHBEARER need more. Raises SettingError about one of them.
     """
     try:
         entries = None if jaas is None else [parse_value(jaas)]
@@ -130,7 +138,7 @@ def login_of(
 ) -> ClientLogin:
     """The login by one of these login modules, None where none is configured. Raises SettingError about the keys.
 
-    `values` are the texts of token_settings.LOGIN_KEYS that are set, by these names.
+    `values` are the texts of LOGIN_KEYS that are set, by these names.
 
     Class names count without their package: that of Kafka's own is another in clients that carry a copy of them.
     """
@@ -143,18 +151,14 @@ def login_of(
         )
     module = _MODULES[mechanism]
     if entries is None:
-        wanted = (
-            'clientId="..." clientSecret="..."'
-            if mechanism == OAUTHBEARER
-            else 'username="..." password="..."'
-        )
-        example = f"org.apache.kafka.common.security...{module} required {wanted};"
-        raise SettingError(jaas_key, None, f"must be set for SASL: {example}")
+        raise SettingError(jaas_key, None, f"must be set for SASL: {_example(mechanism)}")
     names = [entry.login_module.rpartition(".")[2] for entry in entries]
     if module not in names:
         named = ", ".join(names) or "none"
         raise SettingError(jaas_key, None, f"must name {module} for {mechanism}; it names {named}")
     options = entries[names.index(module)].options
+    if mechanism == GSSAPI:
+        return _kerberos_login(options, values.get(SERVICE_NAME), mechanism_key, jaas_key)
     if mechanism == OAUTHBEARER:
         from barnabas.security.token_login import oauthbearer_login  # it speaks HTTP, and reads tokens
 
@@ -164,3 +168,25 @@ def login_of(
         raise SettingError(jaas_key, None, "must have the options username and password")
     is_token = options.get("tokenauth", "").lower() == "true"
     return SaslLogin(mechanism, user, password, is_token=is_token)
+
+
+def _example(mechanism: str) -> str:
+    """An entry of a login module, for the error where there is none."""
+    if mechanism == GSSAPI:
+        return CLIENT_EXAMPLE
+    wanted = (
+        'clientId="..." clientSecret="..."' if mechanism == OAUTHBEARER else 'username="..." password="..."'
+    )
+    return f"org.apache.kafka.common.security...{_MODULES[mechanism]} required {wanted};"
+
+
+def _kerberos_login(
+    options: Mapping[str, str], service_name: str | None, mechanism_key: str, jaas_key: str
+) -> ClientLogin:
+    from barnabas.security.kerberos import kerberos_login
+
+    try:
+        found = client_options(options, service_name)
+    except KerberosOptionsError as error:
+        raise SettingError(jaas_key, None, f"must {error}") from None
+    return kerberos_login(found, mechanism_key)

@@ -38,6 +38,8 @@ _CHANNEL_BINDING: Final = "biws"
 class ScramClient:
     """One login. `is_complete` once the server has proved itself."""
 
+    blocks = False
+
     def __init__(
         self,
         mechanism: str,

@@ -10,7 +10,7 @@ options clientId, clientSecret and scope of OAuthBearerLoginModule. Its options 
 https, and those that begin with extension_ are sent along with the token.
 
 A token is kept, and the next one fetched when it is needed after the share of its life that sasl.login.refresh.* set.
-`prepare` may wait for the provider; `client` does not once that has been called.
+Where none is fresh the first message of a login waits for the provider, and the client of that login `blocks`.
 
 Source: OAuthBearerLoginCallbackHandler, DefaultJwtRetriever, ClientCredentialsJwtRetriever, FileJwtRetriever,
 ClientJwtValidator; ExpiringCredentialRefreshingLogin.
@@ -157,37 +157,34 @@ class OAuthBearerLogin:
         self._token: BearerTokenText | None = None
         self._refresh_ms = 0
 
-    @property
-    def is_ready(self) -> bool:
-        """Whether a login needs no fetch before it."""
-        return self._token is not None and self._now_ms() < self._refresh_ms
+    def client(self, host: str = "") -> OAuthBearerClient:
+        """The client of one login, which is the same for all hosts. It `blocks` where there is no fresh token."""
+        token = self._fresh()
+        if token is not None:
+            return OAuthBearerClient(lambda: token.text, self._extensions)
+        return OAuthBearerClient(self._fetched, self._extensions, blocks=True)
 
-    def prepare(self) -> None:
-        """Has a token that is fresh; may wait. An old one that has not ended stays if there is no other.
+    def _fresh(self) -> BearerTokenText | None:
+        return self._token if self._now_ms() < self._refresh_ms else None
+
+    def _fetched(self) -> str:
+        """A token that is fresh; may wait. An old one that has not ended stays if there is no other.
 
         Raises SaslClientError.
         """
         with self._lock:
-            if self.is_ready:
-                return
+            token = self._fresh()
+            if token is not None:  # another login has waited for it
+                return token.text
             try:
                 token = self._source.fetch()
             except ProviderError as error:
                 if self._token is None or self._now_ms() >= self._token.expires_ms:
                     raise SaslClientError(f"there is no token: {error}") from None
-                return
+                return self._token.text
             self._token = token
             self._refresh_ms = self._window.refresh_ms(token.issued_ms, token.expires_ms, random.random())
-
-    def client(self) -> OAuthBearerClient:
-        """The client of one login. Waits for a token where `is_ready` is False."""
-        return OAuthBearerClient(self._current, self._extensions)
-
-    def _current(self) -> str:
-        if not self.is_ready:
-            self.prepare()
-        assert self._token is not None
-        return self._token.text
+            return token.text
 
     def __repr__(self) -> str:
         return f"<OAuthBearerLogin as {self.user}>"

@@ -31,7 +31,7 @@ WINDOW_JITTER: Final = "sasl.login.refresh.window.jitter"
 MIN_PERIOD: Final = "sasl.login.refresh.min.period.seconds"
 BUFFER: Final = "sasl.login.refresh.buffer.seconds"
 ASSERTION_PREFIX: Final = "sasl.oauthbearer.assertion."
-LOGIN_KEYS: Final = (
+TOKEN_LOGIN_KEYS: Final = (
     CALLBACK_HANDLER,
     TOKEN_URL,
     RETRIEVER,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import socket
 from collections.abc import Callable, Iterable
@@ -10,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from barnabas.broker.compaction.status import Compaction
-from barnabas.broker.http.compaction import CompactionPages
+from barnabas.broker.http.arriving import Arriving
+from barnabas.broker.http.compaction import CompactionPages, read_body
 from barnabas.broker.http.hosts import rejection
 from barnabas.broker.metrics.prometheus import Metrics, exposition
 from barnabas.broker.waiting.on_loop import LoopSilentError, OnLoop
@@ -18,6 +20,8 @@ from barnabas.broker.waiting.on_loop import LoopSilentError, OnLoop
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
+    from barnabas.broker.http.login import BasicLogin
+    from barnabas.broker.http.tls import HttpTls
     from barnabas.config.broker_config import BrokerConfig
 
 logger = logging.getLogger("barnabas.http")
@@ -29,6 +33,10 @@ SCRAPE_TIMEOUT_S = 10.0
 """Prometheus itself waits no longer, by default."""
 
 CLIENT_TIMEOUT_S = 10.0
+"""How long a handshake may take, and a request to come."""
+
+OPEN_PAGES = ("/health/live", "/health/ready")
+"""Pages that ask for no login: what probes them seldom has one (kubelet, load balancers)."""
 
 _INDEX = """<!doctype html>
 <title>Barnabas</title>
@@ -53,8 +61,11 @@ class Application:
         metrics: Metrics,
         not_ready: Callable[[], str | None],
         compaction: Compaction | None = None,
+        *,
+        login: BasicLogin | None = None,
     ) -> None:
         self._on_loop = on_loop
+        self._login = login
         self._config = config
         self._has_warned = False
         self._metrics = metrics
@@ -74,12 +85,20 @@ class Application:
             self._warn_once(rejected.text)
             return _text(start_response, rejected.status, rejected.text)
         try:
+            if self._login is not None and not self._may_ask(environ, self._login):
+                return _ask_for_login(environ, start_response)
             return self._route(environ, start_response)
         except LoopSilentError as error:
             return _text(start_response, HTTPStatus.SERVICE_UNAVAILABLE, str(error))
         except Exception:
             logger.exception("a bug: no response to %s", environ["PATH_INFO"])
             return _text(start_response, HTTPStatus.INTERNAL_SERVER_ERROR, "see the broker's log")
+
+    def _may_ask(self, environ: WSGIEnvironment, login: BasicLogin) -> bool:
+        if environ["PATH_INFO"] in OPEN_PAGES and environ["REQUEST_METHOD"] in ("GET", "HEAD"):
+            return True
+        client = environ["REMOTE_ADDR"], int(environ["REMOTE_PORT"])
+        return login.admits(environ.get("HTTP_AUTHORIZATION"), client)
 
     def _warn_once(self, text: str) -> None:
         """Logs the first rejection, since clients may show only the status."""
@@ -115,7 +134,19 @@ class Application:
         reason = self._on_loop.call(self._not_ready, LIVE_TIMEOUT_S)
         if reason is None:
             return _text(start_response, HTTPStatus.OK, "ready")
+        if self._login is not None:  # a reason may name directories
+            reason = "not ready; the broker's log says why"
         return _text(start_response, HTTPStatus.SERVICE_UNAVAILABLE, reason)
+
+
+def _ask_for_login(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+    from barnabas.broker.http.login import CHALLENGE
+
+    if environ["REQUEST_METHOD"] not in ("GET", "HEAD"):
+        read_body(environ)
+    return _answer(
+        start_response, HTTPStatus.UNAUTHORIZED, "text/plain", "a login is required\n", (CHALLENGE,)
+    )
 
 
 def _text(start_response: StartResponse, status: HTTPStatus, text: str) -> Iterable[bytes]:
@@ -123,13 +154,18 @@ def _text(start_response: StartResponse, status: HTTPStatus, text: str) -> Itera
 
 
 def _answer(
-    start_response: StartResponse, status: HTTPStatus, content_type: str, text: str
+    start_response: StartResponse,
+    status: HTTPStatus,
+    content_type: str,
+    text: str,
+    more_headers: Iterable[tuple[str, str]] = (),
 ) -> Iterable[bytes]:
     body = text.encode()
     headers = [
         ("Content-Type", f"{content_type}; charset=utf-8"),
         ("Content-Length", str(len(body))),
         ("Cache-Control", "no-store"),
+        *more_headers,
     ]
     start_response(f"{status.value} {status.phrase}", headers)
     return [body]
@@ -140,6 +176,14 @@ class _Handler(WSGIRequestHandler):
 
     timeout = CLIENT_TIMEOUT_S
 
+    def setup(self) -> None:
+        super().setup()
+        self.rfile.close()
+        self.rfile = io.BufferedReader(Arriving(self.connection, CLIENT_TIMEOUT_S))
+
+    def get_environ(self) -> dict[str, Any]:
+        return {**super().get_environ(), "REMOTE_PORT": str(self.client_address[1])}
+
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # the base class calls it so
         logger.debug(format, *args)
 
@@ -147,8 +191,9 @@ class _Handler(WSGIRequestHandler):
 class RequestServer(WSGIServer):
     """The standard library's WSGI server without its socket: connections come from elsewhere, one at a time."""
 
-    def __init__(self, application: WSGIApplication) -> None:
+    def __init__(self, application: WSGIApplication, tls: HttpTls | None = None) -> None:
         super().__init__(("", 0), _Handler, bind_and_activate=False)
+        self._tls = tls
         self.socket.close()
         self.server_name = "barnabas"
         self.server_port = 0
@@ -157,8 +202,15 @@ class RequestServer(WSGIServer):
 
     def serve(self, accepted: socket.socket, address: tuple[str, int]) -> None:
         """Serves the one request of a connection, and closes it. Raises OSError when the client has gone."""
+        connection = accepted
         try:
-            accepted.setblocking(True)
-            self.finish_request(accepted, address)
+            accepted.settimeout(CLIENT_TIMEOUT_S)
+            if self._tls is not None:
+                connection = self._tls.wrap(accepted)
+            self.finish_request(connection, address)
+            if self._tls is not None:
+                from barnabas.broker.http.tls import say_goodbye
+
+                say_goodbye(connection)
         finally:
-            self.shutdown_request(accepted)
+            self.shutdown_request(connection)

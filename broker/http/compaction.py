@@ -43,7 +43,7 @@ class CompactionPages:
         """Raises LoopSilentError."""
         topic, method = _topic_of(environ["PATH_INFO"]), environ["REQUEST_METHOD"]
         if method not in ("GET", "HEAD"):
-            _read_body(environ)
+            read_body(environ)
             if topic is None or method != "POST":
                 return _error(
                     HTTPStatus.METHOD_NOT_ALLOWED, "only GET, HEAD, and POST to have a topic compacted"
@@ -73,7 +73,7 @@ def _topic_of(path: str) -> str | None:
     return parts[2] if is_ours and parts[2] else None
 
 
-def _read_body(environ: WSGIEnvironment) -> None:
+def read_body(environ: WSGIEnvironment) -> None:
     """Reads the request's body, which none of the pages needs, off the connection."""
     length = environ.get("CONTENT_LENGTH") or "0"
     if length.isdigit():

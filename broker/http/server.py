@@ -13,7 +13,7 @@ import logging
 import socket
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.broker.metrics.prometheus import Metrics
 from barnabas.broker.network.listeners import USE_SYSTEM_BUFFER, bind
@@ -22,6 +22,8 @@ from barnabas.broker.waiting.on_loop import OnLoop
 if TYPE_CHECKING:
     from barnabas.broker.compaction.status import Compaction
     from barnabas.broker.http.app import RequestServer
+    from barnabas.broker.http.login import BasicLogin
+    from barnabas.broker.http.tls import HttpTls
     from barnabas.config.broker_config import BrokerConfig
 
 logger = logging.getLogger("barnabas.http")
@@ -31,6 +33,17 @@ _BACKLOG = 16
 _PAUSE_S = 1.0
 _MAX_THREADS = 8
 """Requests served at a time; further connections are closed."""
+
+
+class HttpSecurity(NamedTuple):
+    """What clients of the port go through; None: nothing of the kind."""
+
+    tls: HttpTls | None = None
+    login: BasicLogin | None = None
+
+
+OPEN = HttpSecurity()
+"""Of a port that every client may use."""
 
 
 class HttpServer:
@@ -46,8 +59,11 @@ class HttpServer:
         metrics: Metrics,
         not_ready: Callable[[], str | None],
         compaction: Compaction | None = None,
+        *,
+        security: HttpSecurity = OPEN,
     ) -> None:
         self._loop = loop
+        self._security = security
         self._config = config
         self._compaction = compaction
         self._metrics = metrics
@@ -128,8 +144,9 @@ class HttpServer:
                 from barnabas.broker.http.app import Application, RequestServer
 
                 on_loop = OnLoop(self._loop)
+                tls, login = self._security
                 application = Application(
-                    on_loop, self._config, self._metrics, self._not_ready, self._compaction
+                    on_loop, self._config, self._metrics, self._not_ready, self._compaction, login=login
                 )
-                self._server = RequestServer(application)
+                self._server = RequestServer(application, tls)
             return self._server

@@ -21,6 +21,7 @@ from barnabas.protocol.messages.acls import CLUSTER_NAME, AclOperation, AclResou
 _OP = AclOperation
 _TOPIC, _GROUP = AclResourceType.TOPIC, AclResourceType.GROUP
 _CLUSTER, _TXN = AclResourceType.CLUSTER, AclResourceType.TRANSACTIONAL_ID
+_TOKEN, _USER = AclResourceType.DELEGATION_TOKEN, AclResourceType.USER
 
 ERRORS: Final[Mapping[AclResourceType, ErrorCode]] = {
     AclResourceType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
@@ -28,6 +29,7 @@ ERRORS: Final[Mapping[AclResourceType, ErrorCode]] = {
     AclResourceType.CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
     AclResourceType.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     AclResourceType.DELEGATION_TOKEN: ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+    AclResourceType.USER: ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
 }
 """The error of what is denied."""
 
@@ -209,6 +211,19 @@ API_CHECKS: Final[Mapping[ApiKey, ApiChecks]] = {
     ApiKey.SASL_AUTHENTICATE: _NOTHING,
     ApiKey.CREATE_PARTITIONS: ApiChecks(checks=(Check(_OP.ALTER, _TOPIC),), effect="The topic fails."),
     ApiKey.DELETE_GROUPS: ApiChecks(checks=(Check(_OP.DELETE, _GROUP),), effect="The group fails."),
+    ApiKey.CREATE_DELEGATION_TOKEN: ApiChecks(
+        checks=(Check(_OP.CREATE_TOKENS, _USER),),
+        effect="For an owner other than the client: the whole request fails. The resource is the owner, `User:alice`. "
+        "Before it is asked, a client that has logged in by a token, or not at all, fails with "
+        "DELEGATION_TOKEN_REQUEST_NOT_ALLOWED; as in the next three.",
+    ),
+    ApiKey.RENEW_DELEGATION_TOKEN: ApiChecks(effect="The token's owner and its renewers may send it."),
+    ApiKey.EXPIRE_DELEGATION_TOKEN: ApiChecks(effect="The token's owner and its renewers may send it."),
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: ApiChecks(
+        checks=(Check(_OP.DESCRIBE, _TOKEN), Check(_OP.DESCRIBE_TOKENS, _USER)),
+        effect="Owners and renewers see their tokens; others those with either of the two, of the token's id and of "
+        "its owner. The rest is left out.",
+    ),
     ApiKey.ELECT_LEADERS: ApiChecks(_cluster(_OP.ALTER), effect=_WHOLE),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: ApiChecks(_cluster(_OP.ALTER), effect=_WHOLE),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: ApiChecks(_cluster(_OP.DESCRIBE), effect=_WHOLE),

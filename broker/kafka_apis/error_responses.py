@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from barnabas.broker.request import ANONYMOUS
 from barnabas.protocol.api_keys import ApiKey, response_type
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.acls import CreateAclsResponse, DeleteAclsResponse
@@ -20,6 +21,7 @@ from barnabas.protocol.messages.security import (
     AlterUserScramCredentialsResponse,
     DescribeUserScramCredentialsResponse,
 )
+from barnabas.protocol.messages.tokens import CreateDelegationTokenResponse
 from barnabas.protocol.messages.topics import (
     AlterPartitionReassignmentsResponse,
     CreatePartitionsResponse,
@@ -32,6 +34,8 @@ from barnabas.protocol.schema import Message
 
 _NULL_PROTOCOL_SINCE: Final = 7
 """The version of JoinGroup."""
+_REQUESTER_SINCE: Final = 3
+"""The version of CreateDelegationToken."""
 
 
 def error_response(request: Message, version: int, error: ErrorCode, message: str) -> Message:
@@ -42,6 +46,9 @@ def error_response(request: Message, version: int, error: ErrorCode, message: st
         response: Any = make(request, {"error_code": error, "error_message": message})
         if request.api_key == ApiKey.ELECT_LEADERS and version == 0:
             response.error_code = ErrorCode.NONE  # only partitions have errors
+        if request.api_key == ApiKey.CREATE_DELEGATION_TOKEN and version >= _REQUESTER_SINCE:
+            response.token_requester_principal_type = ANONYMOUS.principal_type
+            response.token_requester_principal_name = ANONYMOUS.name
         return response  # type: ignore[no-any-return]
     kind = response_type(request.api_key)
     response = kind()
@@ -199,6 +206,17 @@ def _log_dirs_altered(request: Any, error: dict[str, Any]) -> Message:
     )
 
 
+def _token_not_created(request: Any, error: dict[str, Any]) -> Message:
+    return CreateDelegationTokenResponse(
+        error_code=error["error_code"],
+        principal_type=ANONYMOUS.principal_type,
+        principal_name=ANONYMOUS.name,
+        issue_timestamp_ms=-1,
+        expiry_timestamp_ms=-1,
+        max_timestamp_ms=-1,
+    )
+
+
 def _quotas_described(request: Any, error: dict[str, Any]) -> Message:
     return DescribeClientQuotasResponse(entries=None, **error)
 
@@ -223,6 +241,7 @@ _FORMS: Final[dict[int, Callable[[Any, dict[str, Any]], Message]]] = {
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: _reassigned,
     ApiKey.ALTER_CLIENT_QUOTAS: _quotas_altered,
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _scram_altered,
+    ApiKey.CREATE_DELEGATION_TOKEN: _token_not_created,
     ApiKey.OFFSET_COMMIT: _offsets_committed,
     ApiKey.TXN_OFFSET_COMMIT: _txn_offsets_committed,
     ApiKey.ALTER_REPLICA_LOG_DIRS: _log_dirs_altered,

@@ -1,6 +1,7 @@
 """RequestForwarder: what a member of a cluster does with the requests of clients that the controller answers.
 
-All but those for settings are passed on as they came. Of AlterConfigs and IncrementalAlterConfigs this broker answers
+All but those for settings are passed on as they came; those for delegation tokens only where this broker has not
+rejected them (`handlers.tokens.refusal`). Of AlterConfigs and IncrementalAlterConfigs this broker answers
 for its loggers, and rejects settings of brokers that may not be, which only brokers can tell; the
 rest is forwarded, and the results are put together again.
 Source: kafka.server.KafkaApis (forwardToController), ConfigAdminManager.
@@ -20,6 +21,7 @@ from barnabas.broker.kafka_apis.handlers.alter_configs import (
     alteration_result,
     alterations_of,
 )
+from barnabas.broker.kafka_apis.handlers.tokens import refusal
 from barnabas.broker.membership.forwarding import ForwardingManager, ForwardResult
 from barnabas.broker.metadata.image import BROKER_RESOURCE
 from barnabas.broker.pending import Pending, completed
@@ -43,6 +45,11 @@ _TEXTS: Final = {
     ErrorCode.UNKNOWN_SERVER_ERROR: "The controller of the cluster rejects the forwarded request.",
 }
 _CONFIGS: Final = (ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS)
+_TOKENS: Final = (
+    ApiKey.CREATE_DELEGATION_TOKEN,
+    ApiKey.RENEW_DELEGATION_TOKEN,
+    ApiKey.EXPIRE_DELEGATION_TOKEN,
+)
 
 _Result = Forwarded | Message | NoResponse
 
@@ -57,10 +64,7 @@ def _handler(key: ApiKey) -> ApiHandler:
 
 
 class RequestForwarder:
-    """A Forwarder over the channel to the controller.
-
-    Delegation tokens are not among its `handlers`: brokers reject them where clients do not log in, as here.
-    """
+    """A Forwarder over the channel to the controller."""
 
     def __init__(self, manager: ForwardingManager) -> None:
         self._manager = manager
@@ -78,6 +82,10 @@ class RequestForwarder:
         """Forwards a request, given as a message and as its frame without the size."""
         if context.api_key in _CONFIGS:
             return self._forward_configs(broker, context, request, frame)
+        if context.api_key in _TOKENS:
+            refused = refusal(broker, context, request)
+            if refused is not None:
+                return completed(refused)
         return self._forward(context, request, frame)
 
     def _forward(self, context: RequestContext, request: Message, frame: bytes) -> Pending[_Result]:

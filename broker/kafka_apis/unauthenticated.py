@@ -5,7 +5,7 @@ The whole of it is ApiVersions, and the error response to a request that comes i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from barnabas.protocol.api_keys import (
     ApiKey,
@@ -25,6 +25,11 @@ if TYPE_CHECKING:
     from barnabas.protocol.wire import Chunk
 
 
+MAX_ANSWERED_BYTES: Final = 4096
+"""A larger request has no error response: to decode it would take the event loop up to a second, for a client that has
+not logged in."""
+
+
 class UnauthenticatedApis:
     """The doors of the authenticator."""
 
@@ -39,7 +44,8 @@ class UnauthenticatedApis:
         return answer
 
     def reject_before_login(self, frame: Frame, error: ErrorCode, message: str) -> list[Chunk] | None:
-        """The response in which all that a request asks for fails; None for APIs whose response has no place for it.
+        """The response in which all that a request asks for fails; None for APIs whose response has no place for it,
+        and for a large request.
 
         Raises ProtocolError where the request cannot be decoded, or its version does not exist.
         """
@@ -51,6 +57,8 @@ class UnauthenticatedApis:
         low, high = known_versions(key)
         if not low <= version <= high:
             raise ProtocolError(f"{key.name} has no version {version}")
+        if len(frame) > MAX_ANSWERED_BYTES:
+            return None
         _, end = decoder(RequestHeader, request_header_version(key, version), MAX_ELEMENTS)(
             frame, 0, len(frame)
         )

@@ -5,6 +5,7 @@ Modules log with `logging.getLogger("barnabas.<part>")`; `extra` becomes fields.
 
 from __future__ import annotations
 
+import copy
 import logging
 import os
 import sys
@@ -61,7 +62,41 @@ class LogHandler(logging.StreamHandler[TextIO]):
             )
 
             self._structlog = formatter(as_json=self._as_json, colours=self._colours)
-        return self._structlog.format(record)
+        return self._structlog.format(record if self._as_json else _with_escapes(record))
+
+
+def _with_escapes(record: logging.LogRecord) -> logging.LogRecord:
+    """The record for a terminal: names that clients have chosen neither begin lines of their own nor control it.
+
+    Only arguments are escaped, since the line itself is ours. JSON has escapes of its own.
+    """
+    args = record.args
+    if not isinstance(args, tuple) or all(isinstance(arg, int | float) for arg in args):
+        return record
+    shown = tuple(arg if isinstance(arg, int | float) else _Escaped(arg) for arg in args)
+    copied = copy.copy(record)
+    copied.args = shown
+    return copied
+
+
+class _Escaped:
+    """An argument of a log line without line breaks and control characters."""
+
+    def __init__(self, value: object) -> None:
+        self._value = value
+
+    def __str__(self) -> str:
+        return escaped(str(self._value))
+
+    def __repr__(self) -> str:
+        return escaped(repr(self._value))
+
+
+def escaped(text: str) -> str:
+    """The text with escapes (\\n, \\x1b, \\u2028) in place of what is not to be printed."""
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in text)
 
 
 class StartLines(logging.Handler):

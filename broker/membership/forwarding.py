@@ -30,12 +30,12 @@ from barnabas.broker.request import (
     NoResponse,
     RequestContext,
 )
+from barnabas.broker.security.principals import Naming, serialized_principal
 from barnabas.protocol.api_keys import ApiKey, known_versions, request_header_version
 from barnabas.protocol.codec import encode
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.cluster import EnvelopeRequest, EnvelopeResponse
 from barnabas.protocol.messages.headers import RequestHeader
-from barnabas.protocol.messages.security import DefaultPrincipalData
 from barnabas.protocol.messages.topics import CreateTopicsRequest, CreateTopicsResponse
 from barnabas.protocol.schema import Message, VersionRange
 
@@ -43,8 +43,6 @@ logger = logging.getLogger("barnabas.membership")
 
 DEADLINE_MS: Final = 60_000
 """How long a request waits for a controller."""
-
-_PRINCIPAL_VERSION: Final = 0
 
 
 class Controller(Protocol):
@@ -148,9 +146,14 @@ def _envelope(frame: bytes, connection: ConnectionInfo) -> EnvelopeRequest:
     assert connection.principal is not None, "a request before its client has logged in"
     return EnvelopeRequest(
         request_data=frame,
-        request_principal=serialized_principal(connection.principal),
+        request_principal=_principal_bytes(connection, connection.principal),
         client_host_address=packed_address(connection.client_host),
     )
+
+
+def _principal_bytes(connection: ConnectionInfo, principal: KafkaPrincipal) -> bytes:
+    naming: Naming | None = connection.naming
+    return serialized_principal(principal) if naming is None else naming.serialized(principal)
 
 
 def _unwrapped(response: Message | ChannelError) -> ForwardResult:
@@ -180,14 +183,6 @@ def _logged(result: ForwardResult) -> None:
     if not isinstance(result, bytes):
         error = ErrorCode.UNSUPPORTED_VERSION if isinstance(result, NoResponse) else result
         logger.warning("The controller could not be asked to create topics: %s", error.name)
-
-
-def serialized_principal(principal: KafkaPrincipal) -> bytes:
-    """A principal as it stands in an Envelope."""
-    data = DefaultPrincipalData(
-        type=principal.principal_type, name=principal.name, token_authenticated=principal.token_authenticated
-    )
-    return _PRINCIPAL_VERSION.to_bytes(2, "big") + encode(data, _PRINCIPAL_VERSION)
 
 
 def packed_address(host: str) -> bytes:

@@ -62,6 +62,7 @@ class MetadataDelta:
     quota_changes: set[QuotaEntity] = field(default_factory=set)
     scram_changes: set[ScramKey] = field(default_factory=set)
     acl_changes: set[Uuid] = field(default_factory=set)
+    token_changes: set[str] = field(default_factory=set)
     feature_changes: set[str] = field(default_factory=set)
     broker_changes: set[int] = field(default_factory=set)
 
@@ -74,6 +75,7 @@ class MetadataDelta:
         delta.quota_changes.update(image.quotas)
         delta.scram_changes.update(image.scram)
         delta.acl_changes.update(image.acls)
+        delta.token_changes.update(image.tokens)
         delta.feature_changes.update(image.features)
         delta.broker_changes.update(image.brokers)
         return delta

@@ -34,6 +34,7 @@ def difference(before: MetadataImage, after: MetadataImage) -> MetadataDelta:
     delta.quota_changes = _changed(before.quotas, after.quotas)
     delta.scram_changes = _changed(before.scram, after.scram)
     delta.acl_changes = _changed(before.acls, after.acls)
+    delta.token_changes = _changed(before.tokens, after.tokens)
     delta.feature_changes = _changed(before.features, after.features)
     delta.broker_changes = _changed(before.brokers, after.brokers)
     return delta

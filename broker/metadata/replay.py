@@ -245,9 +245,11 @@ class MetadataReplay:
 
     def _token(self, record: DelegationTokenRecord) -> None:
         self._open("tokens")[record.token_id] = record
+        self.delta.token_changes.add(record.token_id)
 
     def _remove_token(self, record: RemoveDelegationTokenRecord) -> None:
         self._open("tokens").pop(record.token_id, None)
+        self.delta.token_changes.add(record.token_id)
 
     # ---- nodes
 

@@ -390,6 +390,10 @@ _counters(
     ["listener"],
     jwks_refresh_failures_total="How often these keys could not be fetched again, so that the old ones stayed.",
 )
+_counters(
+    "barnabas_http",
+    failed_logins_total="Requests at the HTTP port with a wrong user or password.",
+)
 
 _gauges(
     LISTENER_PREFIX,

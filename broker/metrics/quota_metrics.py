@@ -6,6 +6,7 @@ shown. Source: the MBeans of ClientQuotaManager and its subclasses, ConnectionQu
 
 from __future__ import annotations
 
+import hashlib
 from array import array
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from barnabas.broker.quotas.quota_managers import QuotaManagers
 
 MAX_SERIES: Final = 1000
+MAX_LABEL_CHARACTERS: Final = 256
 
 _RATES: Final = {
     QuotaType.PRODUCE: "byte_rate",
@@ -43,7 +45,7 @@ def add_quotas(metrics: Metrics, quotas: QuotaManagers) -> None:
                     for labels, counter in manager.latest(MAX_SERIES):
                         value = read(counter, now_ms)
                         if value is not None:
-                            yield (manager.type.value, *labels), value
+                            yield (manager.type.value, *map(_shortened, labels)), value
 
         return samples
 
@@ -58,6 +60,14 @@ def add_quotas(metrics: Metrics, quotas: QuotaManagers) -> None:
     metrics.add(f"{QUOTA_PREFIX}_counters", lambda: [((it.type.value,), len(it)) for it in quotas.each()])
     metrics.add_value(f"{QUOTA_PREFIX}_exempt_request_time", quotas.exempt_percent)
     metrics.add(f"{REQUEST_PREFIX}_throttletimems", lambda: _throttle_times(quotas))
+
+
+def _shortened(name: str) -> str:
+    """The name, or its beginning and a digest, so that no two series have the same labels."""
+    if len(name) <= MAX_LABEL_CHARACTERS:
+        return name
+    digest = hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()
+    return f"{name[: MAX_LABEL_CHARACTERS - len(digest)]}{digest}"
 
 
 def _tokens(counter: ClientCounter, now_ms: int) -> float | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from barnabas.broker.metadata.topics import NO_LEADER
 from barnabas.broker.metrics.families import LISTENER_PREFIX, LOG_DIR_PREFIX, REQUEST_PREFIX, TOPIC_PREFIX
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from barnabas.broker.security.auth_helper import AuthHelper
     from barnabas.broker.waiting.purgatory import DelayedOperationPurgatory
     from barnabas.storage.log.disk_space import DiskSpace
+
+MAX_SOFTWARE_SERIES: Final = 1000
+"""Names of client software are the clients' choice: those with the most connections are shown."""
 
 _CONSUMER_FETCHES = "FetchConsumer"
 _FOLLOWER_FETCHES = "FetchFollower"
@@ -178,7 +181,7 @@ def add_network(
             (info.client_software_name, info.client_software_version, info.listener_name)
             for info in server.connections()
         )
-        return list(counts.items())
+        return counts.most_common(MAX_SOFTWARE_SERIES)
 
     metrics.add(f"{LISTENER_PREFIX}_connections_software", software)
     metrics.add_value("kafka_network_socketserver_networkprocessoravgidlepercent", lambda: probe.idle_ratio)

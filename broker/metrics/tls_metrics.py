@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from barnabas.broker.metrics.families import LISTENER_PREFIX
@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 Securities = Callable[[], Iterable["ListenerSecurity"]]
 
 
-def add_tls(metrics: Metrics, probe: SocketServerProbe, securities: Securities) -> None:
-    """`securities` returns those of the listeners that are secured."""
+def add_tls(
+    metrics: Metrics, probe: SocketServerProbe, securities: Securities, others: Sequence[TlsListener] = ()
+) -> None:
+    """`securities` returns those of the listeners that are secured; `others` have certificates, too."""
 
     def ciphers() -> Iterator[Sample]:
         for name, listener in list(probe.listeners.items()):
@@ -29,6 +31,8 @@ def add_tls(metrics: Metrics, probe: SocketServerProbe, securities: Securities) 
             for security in list(securities()):
                 if security.tls is not None:
                     yield (security.tls.stores.name,), read(security.tls.stores)
+            for stores in others:
+                yield (stores.name,), read(stores)
 
         metrics.add(f"barnabas_tls_{metric}", source)
 

@@ -48,6 +48,12 @@ security_logger = logging.getLogger("barnabas.security")
 READ_BYTES: Final = 16 * 1024
 """Most that is read of a frame at once."""
 
+KEPT_TIMES: Final = 5
+"""How often a mechanism may keep the bytes of a token until the next: in parts, and as a whole."""
+
+FREE_BYTES: Final = 1024
+"""What the frames of a usual login have, so that many clients that connect together are charged with nothing."""
+
 
 class Loop(Timer, Protocol):
     """The event loop, or a clock that a test turns."""
@@ -156,6 +162,7 @@ class Authentication:
         "_prefix",
         "_probe",
         "_size",
+        "_taken_bytes",
         "_transport",
         "_unsent",
         "began_at",
@@ -180,6 +187,7 @@ class Authentication:
         self._prefix = b""  # bytes of an incomplete length
         self._size: int | None = None  # of the frame whose bytes arrive
         self._body = bytearray()
+        self._taken_bytes = 0  # of the frames so far, parts of which the authenticator may keep
         self._unsent = memoryview(b"")
         self._is_reading = True
         self._is_complete = False
@@ -220,12 +228,17 @@ class Authentication:
             if self._connection.closing:
                 return
         if len(self._body) < self._size:
-            self._memory.hold(len(self._body))
+            self._memory.hold(self._kept_bytes() + len(self._body))
             return
         frame, self._body, self._size = bytes(self._body), bytearray(), None
-        self._memory.hold(len(frame))
+        self._memory.hold(self._kept_bytes() + len(frame))
+        self._taken_bytes += len(frame)
         if not self._connection.closing:
             self._take(lambda: self._authenticator.receive(frame))
+
+    def _kept_bytes(self) -> int:
+        """What the broker may keep of the frames that were taken."""
+        return KEPT_TIMES * max(0, self._taken_bytes - FREE_BYTES)
 
     def _receive(self, size: int) -> bytes:
         """What has arrived, up to `size` bytes; nothing where that is none, or at the end."""
@@ -256,11 +269,13 @@ class Authentication:
         self._apply(step)
 
     def _apply(self, step: Step) -> None:
-        if step.fate is not Fate.WORK:
+        if step.fate not in (Fate.WORK, Fate.CONTINUE):
             self._memory.hold(0)
         match step.fate:
             case Fate.CONTINUE:
-                self._send(step.answer)
+                self._memory.hold(self._kept_bytes())
+                if not self._connection.closing:
+                    self._send(step.answer)
             case Fate.COMPLETE:
                 self._is_complete = True
                 self._send(step.answer)
@@ -345,7 +360,11 @@ class Authentication:
         connection.info.session = ConnectionSession(session, connection.close)
         info = connection.info
         security_logger.debug(
-            "listener %s: %s:%d is %s", info.listener_name, info.client_host, info.client_port, info.principal
+            "listener %s: %s:%d is %s",
+            info.listener_name,
+            info.client_host,
+            info.client_port,
+            sanitized(str(info.principal)),
         )
         self._owner.finished(connection)
         connection.begin()

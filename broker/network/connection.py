@@ -80,6 +80,7 @@ class Connection:
         "_charged",
         "_context",
         "_framer",
+        "_has_filled_window",
         "_memory",
         "_mute",
         "_probe",
@@ -112,6 +113,7 @@ class Connection:
         self._scheduled = False
         self._waits_for_memory = False
         self._mute: Mute | None = None
+        self._has_filled_window = False  # the last read left bytes unread, perhaps
 
     # ---- what SocketServer asks
 
@@ -229,6 +231,15 @@ class Connection:
             self._charge_unfinished(framer.buffered)
         self._flush()
 
+    def read_on(self) -> None:
+        """For a connection that is not active: reads what the last read may have left, until nothing is left.
+
+        libuv stops watching a socket after it has reported an error once, as for a reset, whatever came before that.
+        """
+        if self._has_filled_window and self._reading:
+            self.readable()
+            self._has_filled_window = self.active
+
     def _receive(self, target: memoryview) -> int:
         """Reads into `target` and returns how many bytes; 0 for none, or at the end."""
         transport = self._transport
@@ -245,6 +256,7 @@ class Connection:
             self.close()
             return 0
         self.active = True
+        self._has_filled_window = size == len(target)
         self._probe.bytes_in += size
         return size
 
@@ -388,6 +400,8 @@ class Connection:
         queue = self._context.mutes
         assert queue is not None, "a client is throttled, and nothing would end that"
         self._requests.throttled = None
+        if self._mute is not None:
+            self._mute.end()
         self._mute = Mute(throttled.meter, self._unmute)
         queue.add(throttled.mute_ms, self._mute)
 

@@ -64,6 +64,8 @@ class ConnectionSweep:
             elif now - record.idle_since >= self._max_idle_s and connection.waits_for_peer:
                 logger.debug("closing an idle connection of %s", connection.info.client_host)
                 connection.close()
+            else:
+                connection.read_on()
             if scarce:
                 self._check_progress(connection, record, now)
             else:

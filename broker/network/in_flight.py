@@ -282,9 +282,15 @@ class InFlightRequests:
         self, metered: MeteredAnswer
     ) -> list[Chunk] | NoResponse | Pending[list[Chunk] | NoResponse | MeteredAnswer]:
         """What is answered, and when; notes who pays for sending it, and whether the client is throttled."""
+        if self.closes:  # the connection is gone, or about to be
+            metered.meter.unmuted()
+            return metered.answer
         self.meter = metered.meter
         if metered.mute_ms:
-            assert not self.muted, "a request was handled beside one that is throttled"
+            # Two requests may both be throttled that overlapped before their client had a quota: the last one counts,
+            # since its time was measured after the others.
+            if self.throttled is not None:
+                self.throttled.meter.unmuted()
             self.muted = True
             self.throttled = metered
         return metered.answer

@@ -19,7 +19,7 @@ import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from barnabas.broker.network.failure_log import FailureLog
+from barnabas.broker.network.failure_log import FailureLog, sanitized
 from barnabas.broker.network.transport import SocketTransport, Transport
 from barnabas.broker.probes import ListenerProbe
 from barnabas.broker.request import ANONYMOUS, ConnectionInfo, KafkaPrincipal
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import ssl
 
     from barnabas.broker.network.tls_transport import Handshakes
+    from barnabas.broker.security.principals import Naming, PrincipalBuilder, TlsPeer
     from barnabas.broker.security.sasl.listener import SaslListener
     from barnabas.broker.security.tls_listener import TlsListener
     from barnabas.security.mapping_rules import PrincipalMapper
@@ -80,21 +81,51 @@ class ListenerTls:
 class ListenerSecurity:
     """The security protocol of a listener, and its parts."""
 
-    __slots__ = ("sasl", "security_protocol", "tls")
+    __slots__ = ("builder", "sasl", "security_protocol", "tls")
 
     def __init__(
-        self, security_protocol: str, sasl: SaslListener | None = None, tls: ListenerTls | None = None
+        self,
+        security_protocol: str,
+        sasl: SaslListener | None = None,
+        tls: ListenerTls | None = None,
+        builder: PrincipalBuilder | None = None,
     ) -> None:
+        """`builder` is the class of the operator's own that names the clients; None for Kafka's rules."""
         assert has_logins(security_protocol) is (sasl is not None), security_protocol
         assert has_tls(security_protocol) is (tls is not None), security_protocol
         self.security_protocol = security_protocol
         self.sasl = sasl
         self.tls = tls
+        self.builder = builder
 
     @property
     def initial_principal(self) -> KafkaPrincipal | None:
         """Whose requests those of a new connection are; None: nobody's until it has authenticated."""
-        return ANONYMOUS if self.security_protocol == PLAINTEXT else None
+        return ANONYMOUS if self.security_protocol == PLAINTEXT and self.builder is None else None
+
+    def begin_naming(self, info: ConnectionInfo) -> bool:
+        """Has the operator's own class name the client, now or after it has authenticated.
+
+        False where it lets the client of a PLAINTEXT connection not in.
+        """
+        if self.builder is None:
+            return True
+        from barnabas.broker.security.principals import Naming, PrincipalError
+
+        naming = info.naming = Naming(self.builder, info)
+        if self.security_protocol == PLAINTEXT:
+            try:
+                info.principal = naming.principal()
+            except PrincipalError as error:
+                logger.warning(
+                    "listener %s: %s:%d is not let in: %s",
+                    info.listener_name,
+                    info.client_host,
+                    info.client_port,
+                    sanitized(str(error)),
+                )
+                return False
+        return True
 
     def transport(
         self,
@@ -137,8 +168,14 @@ class _TlsGuard:
         from barnabas.security.cipher_suites import iana_name
 
         info, probe = self._info, self._probe
+        cipher = tls.cipher()
+        suite = (iana_name(cipher[0]) if cipher else "", tls.version() or "")
+        certificate = tls.getpeercert(binary_form=True)
+        naming: Naming | None = info.naming
+        if naming is not None:
+            naming.tls = _tls_peer(certificate, suite)
         if self._names_client:
-            info.principal = self._tls.principal_of(tls.getpeercert(binary_form=True))
+            info.principal = self._tls.principal_of(certificate) if naming is None else naming.principal()
             probe.successful_authentications += 1
             probe.successful_authentications_no_reauth += 1
             logger.debug(
@@ -146,10 +183,9 @@ class _TlsGuard:
                 info.listener_name,
                 info.client_host,
                 info.client_port,
-                info.principal,
+                sanitized(str(info.principal)),
             )
-        cipher = tls.cipher()
-        self._suite = (iana_name(cipher[0]) if cipher else "", tls.version() or "")
+        self._suite = suite
         counts = probe.connections_by_cipher
         counts[self._suite] = counts.get(self._suite, 0) + 1
 
@@ -164,6 +200,12 @@ class _TlsGuard:
         counts[self._suite] -= 1
         if not counts[self._suite]:
             del counts[self._suite]
+
+
+def _tls_peer(certificate: bytes | None, suite: tuple[str, str]) -> TlsPeer:
+    from barnabas.broker.security.principals import TlsPeer
+
+    return TlsPeer(certificate, suite[1], suite[0])
 
 
 def without_security(listener: Listener) -> ListenerSecurity:

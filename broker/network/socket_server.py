@@ -485,6 +485,10 @@ class SocketServer:
             security_protocol=listening.security.security_protocol,
             principal=listening.security.initial_principal,
         )
+        if not listening.security.begin_naming(info):
+            self._quotas.release(listening.name, host)
+            accepted.close()
+            return
         connection = Connection(listening.context, info)
         self._connections.add(connection)
         self._sweep.watch(connection, self._loop.time())

@@ -163,7 +163,12 @@ class TlsTransport:
         self._handshakes.runner.submit(self._shake_hands, self._step_ended)
 
     def _shake_hands(self) -> None:
-        """In a thread. Raises SSLWantReadError and SSLWantWriteError, and OSError where the handshake fails."""
+        """In a thread. Raises SSLWantReadError and SSLWantWriteError, and OSError where the handshake fails.
+
+        Where many clients wait for the threads, those that have gone or have waited too long meanwhile cost nothing.
+        """
+        if self._is_closed:
+            return
         if self._tls is None:
             self._tls = self._guard.context().wrap_socket(
                 self._accepted, server_side=True, do_handshake_on_connect=False
@@ -294,7 +299,10 @@ class TlsTransport:
             self._read_waits_for_room = False
             if not self._watches_room:
                 self._loop.remove_writer(self._fd)
-            self._endpoint.readable()
+            if self._reading:
+                self._endpoint.readable()
+            else:
+                self._has_unread = True
         if self._watches_room and not self._is_closed:
             self._endpoint.writable()
 

@@ -35,6 +35,11 @@ class Login:
         self._correlation_id = 0
         self._has_mechanism = False
 
+    @property
+    def blocks(self) -> bool:
+        """Whether `receive` may wait for others, so that it has to run in a thread."""
+        return self._client.blocks
+
     def begin(self) -> bytes:
         """The bytes that open the login."""
         body = encode(SaslHandshakeRequest(mechanism=self._client.mechanism), HANDSHAKE_VERSION)

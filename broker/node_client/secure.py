@@ -29,7 +29,6 @@ from barnabas.protocol.errors import ProtocolError
 from barnabas.protocol.framing import Frame, Framer
 from barnabas.security.client_settings import ClientSecurity
 from barnabas.security.errors import SaslClientError, SettingError
-from barnabas.security.sasl_client import ClientLogin
 from barnabas.security.stores import store_files
 from barnabas.security.tls_errors import explain
 
@@ -102,6 +101,7 @@ class SecureWire(asyncio.BufferedProtocol):
         self._shaking = tls is not None
         self._is_open = False
         self._is_over = False
+        self._is_working = False
 
     # ---- what the socket calls
 
@@ -234,11 +234,31 @@ class SecureWire(asyncio.BufferedProtocol):
         self._framer.feed(data, frames)
         for frame in frames:
             assert self._login is not None
-            answer = self._login.receive(frame)
-            if answer is None:
-                self._open()
+            if self._is_working:
+                raise ProtocolError("it goes on before it is answered")
+            if self._login.blocks:
+                self._work(self._login, bytes(frame))
             else:
-                self.write(answer)
+                self._answered(self._login.receive(frame))
+
+    def _answered(self, answer: bytes | None) -> None:
+        if answer is None:
+            self._open()
+        else:
+            self.write(answer)
+
+    def _work(self, login: Login, frame: bytes) -> None:
+        """Has a message of the login made in a thread, for it may have to ask others."""
+        self._is_working = True
+        future = asyncio.get_running_loop().run_in_executor(None, login.receive, frame)
+        future.add_done_callback(self._worked)
+
+    def _worked(self, future: asyncio.Future[bytes | None]) -> None:
+        self._is_working = False
+        if self._is_over:
+            future.exception()  # or asyncio complains
+            return
+        self._guarded(lambda: self._answered(future.result()))
 
     def _pass_on(self, data: memoryview) -> None:
         """Plain bytes have come into a buffer of ours."""
@@ -305,60 +325,17 @@ def secure_opener(loop: asyncio.AbstractEventLoop, security: ClientSecurity, cli
         protocol: asyncio.BufferedProtocol,
         failed: Callable[[str], object],
     ) -> Opening:
-        def open_now() -> Opening:
-            context = contexts.current()
-            wire = SecureWire(
-                protocol,
-                failed,
-                address=address,
-                tls=None if context is None else Tls(context, address.host),
-                login=None if security.login is None else Login(security.login.client(), client_id),
-            )
-            return _SecureOpening(open_plain(address, receive_buffer_bytes, wire, failed), wire)
-
-        login = security.login
-        if login is None or login.is_ready:
-            return open_now()
-        return _PreparedOpening(
-            loop, login, open_now, lambda reason: failed(f"the login at {address}: {reason}")
+        context = contexts.current()
+        wire = SecureWire(
+            protocol,
+            failed,
+            address=address,
+            tls=None if context is None else Tls(context, address.host),
+            login=None if security.login is None else Login(security.login.client(address.host), client_id),
         )
+        return _SecureOpening(open_plain(address, receive_buffer_bytes, wire, failed), wire)
 
     return open_connection
-
-
-class _PreparedOpening:
-    """A connection that is opened once its login has what it needs of others, which a thread waits for."""
-
-    def __init__(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        login: ClientLogin,
-        open_now: Callable[[], Opening],
-        failed: Callable[[str], object],
-    ) -> None:
-        self._open_now = open_now
-        self._failed = failed
-        self._opening: Opening | None = None
-        self._is_cancelled = False
-        self.prepared = loop.run_in_executor(None, login.prepare)
-        self.prepared.add_done_callback(self._is_prepared)
-
-    def _is_prepared(self, prepared: asyncio.Future[None]) -> None:
-        if self._is_cancelled or prepared.cancelled():
-            return
-        error = prepared.exception()
-        if error is None:
-            self._opening = self._open_now()
-        elif isinstance(error, SaslClientError):
-            self._failed(str(error))
-        else:
-            raise error
-
-    def cancel(self) -> None:
-        """Gives the connection up. What the thread waits for stays for the next one."""
-        self._is_cancelled = True
-        if self._opening is not None:
-            self._opening.cancel()
 
 
 class _SecureOpening:

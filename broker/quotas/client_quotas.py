@@ -24,6 +24,12 @@ UNLIMITED: Final = float(2**63 - 1)
 MAX_COUNTERS: Final = 100_000
 """Of one type; some 600 bytes each."""
 
+KEPT_COUNTERS: Final = 1_000
+"""Of one type, while there are no quotas of it."""
+
+MAX_KEY_CHARACTERS: Final = 16 * 1024 * 1024
+"""Of all counters' names together: a client id may have 32,767."""
+
 EXPIRES_AFTER_MS: Final = 3_600_000
 _AVERAGE_SAMPLES, _AVERAGE_WINDOW_MS = 2, 30_000
 """How Kafka's metrics measure where no quota says otherwise."""
@@ -83,6 +89,7 @@ class ClientQuotaManager:
         self._max_throttle_ms = max_throttle_ms
         self._max_counters = max_counters
         self._counters: OrderedDict[Key, ClientCounter] = OrderedDict()  # the longest unused first
+        self._key_characters = 0
         self._generation = 0
 
     @property
@@ -96,10 +103,13 @@ class ClientQuotaManager:
         self.limits_changed()
 
     def limits_changed(self) -> None:
-        """Each counter learns its limit anew at its next use."""
+        """Each counter learns its limit anew at its next use. Without limits those used last stay: one that comes back
+        finds what was recorded before, as in Kafka.
+        """
         self._generation += 1
         if not self.limits:
-            self._counters.clear()
+            while len(self._counters) > KEPT_COUNTERS:
+                self._drop_oldest()
 
     def counter(self, principal: KafkaPrincipal, client_id: str, now_ms: int) -> ClientCounter:
         """The counter of the principal's requests with this client id, with its limit of now."""
@@ -108,6 +118,7 @@ class ClientQuotaManager:
         counter = counters.get(key)
         if counter is None:
             self._make_room(now_ms)
+            self._key_characters += _characters(key)
             counter = counters[key] = self._new_counter()
         else:
             counters.move_to_end(key)
@@ -130,9 +141,14 @@ class ClientQuotaManager:
         counters = self._counters
         while counters:
             oldest = next(iter(counters.values()))
-            if now_ms - oldest.last_used_ms <= EXPIRES_AFTER_MS and len(counters) < self._max_counters:
+            is_full = len(counters) >= self._max_counters or self._key_characters > MAX_KEY_CHARACTERS
+            if now_ms - oldest.last_used_ms <= EXPIRES_AFTER_MS and not is_full:
                 return
-            counters.popitem(last=False)
+            self._drop_oldest()
+
+    def _drop_oldest(self) -> None:
+        key, _ = self._counters.popitem(last=False)
+        self._key_characters -= _characters(key)
 
     # ---- rates
 
@@ -156,3 +172,7 @@ class ClientQuotaManager:
         """Up to `count` counters, the last used first, with their users (sanitized) and client ids. A copy."""
         keys = [key for key, _ in zip(reversed(self._counters), range(count), strict=False)]
         return iter([(self.limits.labels(key), self._counters[key]) for key in keys])
+
+
+def _characters(key: Key) -> int:
+    return sum(map(len, key))

@@ -27,6 +27,9 @@ from barnabas.protocol.messages.acls import CLUSTER_NAME, AclOperation, AclResou
 MAX_KEPT: Final = 4096
 """Decisions that are kept for a connection."""
 
+MAX_KEPT_CHARACTERS: Final = 256
+"""Decisions about longer names, which no topic has, are not kept: names are the client's choice."""
+
 _BY_TYPE: Final = "\0any"
 """Stands in the place of a name for the question whether any resource of a type may be used."""
 
@@ -106,8 +109,9 @@ class _Decisions:
         return known
 
     def keep(self, check: Check, name: str, *, allowed: bool) -> None:
-        self.make_room()
-        self.of(check)[name] = allowed
+        if len(name) <= MAX_KEPT_CHARACTERS:
+            self.make_room()
+            self.of(check)[name] = allowed
 
     def make_room(self) -> None:
         """Forgets everything once there is much of it, so that a client cannot make the broker keep more."""
@@ -189,8 +193,9 @@ class AuthHelper:
             bits = sum(
                 1 << operation for operation, allowed in zip(operations, results, strict=True) if allowed
             )
-            decisions.make_room()
-            decisions.operations[resource_type, name] = bits
+            if len(name) <= MAX_KEPT_CHARACTERS:
+                decisions.make_room()
+                decisions.operations[resource_type, name] = bits
         return bits
 
     def _decisions(self, connection: ConnectionInfo) -> _Decisions:

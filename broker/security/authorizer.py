@@ -25,7 +25,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol, runtime_checkable
 
-from barnabas.broker.logging.setup import AUDIT_LOGGER, RateLimit
+from barnabas.broker.logging.setup import AUDIT_LOGGER, RateLimit, escaped
 from barnabas.broker.metadata.image import MetadataDelta, MetadataImage
 from barnabas.broker.request import KafkaPrincipal
 from barnabas.broker.security.acl_index import WILDCARD, AclEntry, AclIndex
@@ -40,6 +40,9 @@ TRACE: Final = 5
 
 _ALL: Final = int(AclOperation.ALL)
 _ALLOW: Final = int(PermissionType.ALLOW)
+_MAX_REMEMBERED_CHARACTERS: Final = 256
+"""Of the names in lines that may repeat."""
+
 _HARDCODE: Final = "hardcode"
 """The name by which Kafka asks whether a principal may use any resource of a type."""
 
@@ -246,7 +249,8 @@ class StandardAuthorizer:
             return
         left_out: int | None = 0
         if level == logging.INFO and self._repeated is not None:
-            key = context.principal, context.host, action.operation, action.resource_type, action.name
+            name = action.name[:_MAX_REMEMBERED_CHARACTERS]
+            key = context.principal, context.host, action.operation, action.resource_type, name
             left_out = self._repeated.admit(key)
         if left_out is not None:
             more = f" (and {left_out} times more since the last such line)" if left_out else ""
@@ -281,10 +285,3 @@ def audit_line(context: AuthorizableRequestContext, action: Action, rule: Rule) 
 
 _TYPE_NAMES: Final = {int(kind): kind.name.title().replace("_", "") for kind in AclResourceType}
 """TransactionalId and so on, as SecurityUtils.resourceTypeName has them."""
-
-
-def escaped(text: str) -> str:
-    """The text with escapes (\\n, \\x1b, \\u2028) in place of what is not to be printed."""
-    if text.isprintable():
-        return text
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in text)

@@ -89,6 +89,11 @@ class TlsListener:
         return self._loaded.expires_s
 
     @property
+    def trusted(self) -> tuple[bytes, ...] | None:
+        """The certificates of its trust store, in DER; None where it trusts those of the system."""
+        return self._loaded.stores.trusted
+
+    @property
     def settings(self) -> TlsSettings:
         """The settings that hold."""
         return self._loaded.settings

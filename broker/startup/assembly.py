@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from barnabas.broker.broker import Broker, MetadataChanges
 from barnabas.broker.compaction.scheduler import LogCleaner, Workers
 from barnabas.broker.controller.log_dir_admin import LogDirAdmin, copying_threads
+from barnabas.broker.controller.token_sweeper import TokenSweeper
 from barnabas.broker.controller.topic_admin import TopicDefaults
 from barnabas.broker.coordinator.assembly import CoordinatorDependencies, Coordinators
 from barnabas.broker.coordinator.dependencies import CoordinatorLoop
@@ -34,6 +35,7 @@ from barnabas.broker.replica.moves.replication_quota import ReplicationQuota
 from barnabas.broker.replica.replica_manager import ReplicaManager
 from barnabas.broker.request import RequestContext
 from barnabas.broker.security.auth_helper import AuthHelper
+from barnabas.broker.security.tokens import DelegationTokens
 from barnabas.broker.startup.control import Control, OpenNode
 from barnabas.broker.startup.dynamic_config import DynamicConfigPublisher
 from barnabas.broker.startup.housekeeping import Housekeeping
@@ -56,6 +58,10 @@ from barnabas.config.catalogue.replication import (
     REPLICA_FETCH_BACKOFF_MS,
 )
 from barnabas.config.catalogue.server import AUTHORIZER_CLASS_NAME, MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS
+from barnabas.config.catalogue.tls import (
+    DELEGATION_TOKEN_EXPIRY_CHECK_INTERVAL_MS,
+    DELEGATION_TOKEN_SECRET_KEY,
+)
 from barnabas.config.catalogue.transactions import TRANSACTION_PARTITION_VERIFICATION_ENABLE
 from barnabas.config.replicas import replicas_of
 from barnabas.protocol.wire import Uuid
@@ -110,12 +116,14 @@ class BrokerComponents:
         self._given = given
         self._on_log_dir_failed: list[Callable[[str], None]] = []
         self.auth = _auth_helper(config)
+        self.tokens = DelegationTokens(config[DELEGATION_TOKEN_SECRET_KEY], given.env.now_ms)
         self._make_partitions()
         self._make_metadata()
         self._make_log_dirs()
         self._make_coordinators()
         self.quotas = QuotaManagers(config, given.timer.time, given.request_clock, load_callback(config))
         self.broker = self._make_broker()
+        self.token_sweeper = self._token_sweeper()
         self._make_publishers()
         self.apis = KafkaApis(self.broker, given.request_probe, given.request_clock)
 
@@ -276,10 +284,19 @@ class BrokerComponents:
             txn_appends=self.coordinators.txn_appends,
             txn_markers=self.coordinators.txn_markers,
             quotas=self.quotas,
+            tokens=self.tokens,
             auth=self.auth,
             topic_creation=control.topic_creation,
             forwarder=control.forwarder,
         )
+
+    def _token_sweeper(self) -> TokenSweeper | None:
+        """Of a broker with delegation tokens whose own controller decides."""
+        if self.config.is_member or not self.tokens.is_enabled:
+            return None
+        interval_ms = self.config[DELEGATION_TOKEN_EXPIRY_CHECK_INTERVAL_MS]
+        given = self._given
+        return TokenSweeper(self.control.controller, given.timer, given.env.now_ms, interval_ms)
 
     def _make_publishers(self) -> None:
         """The publishers, in the order in which each gets a new image."""
@@ -298,6 +315,7 @@ class BrokerComponents:
         acls = None if self.auth is None else self.auth.acls
         for publisher in (
             *(() if acls is None else (acls.apply,)),
+            *((self.tokens.apply,) if self.tokens.is_enabled else ()),
             self.dynamic_config.apply,
             *self.control.publishers,
             self.client_metrics.apply,

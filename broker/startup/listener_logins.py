@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from barnabas.broker.security.sasl.jwks import ProviderKeys
     from barnabas.broker.security.sasl.listener import SaslListener
-    from barnabas.broker.security.sasl.oauthbearer_settings import OAuthBearerSurroundings, Provider
-    from barnabas.broker.security.sasl.scram import ScramCredentials, ScramRecords
+    from barnabas.broker.security.sasl.oauthbearer_settings import FindKeys, OAuthBearerSurroundings, Provider
+    from barnabas.broker.security.sasl.scram import ScramCredentials, ScramRecords, TokenCredentials
     from barnabas.broker.startup.provider_keys import BrokerProviders
     from barnabas.broker.waiting.blocking import BlockingRunner
 
@@ -35,17 +35,19 @@ class ListenerLogins:
         loop: asyncio.AbstractEventLoop,
         runner: BlockingRunner,
         environ: Mapping[str, str] | None = None,
+        find_keys: FindKeys | None = None,
     ) -> None:
         """`runner` waits for identity providers; `environ` are the environment variables, None for those of the
-        process.
+        process. `find_keys` finds the keys of providers in place of their fetch.
         """
         self._loop = loop
         self._runner = runner
         self._environ = environ
+        self._find_keys = find_keys or self._fetched_keys
         self._is_started = False
         self._providers: BrokerProviders | None = None
         self._scram: ScramCredentials | None = None
-        self._metadata: tuple[Callable[[], ScramRecords], str] | None = None
+        self._metadata: tuple[Callable[[], ScramRecords], str, TokenCredentials | None] | None = None
 
     @property
     def scram(self) -> ScramCredentials:
@@ -58,25 +60,31 @@ class ListenerLogins:
             self._scram = scram
         return self._scram
 
-    def attach(self, records: Callable[[], ScramRecords], metadata_dir: str) -> None:
-        """The metadata are read: `records` returns the newest credentials, and the secret lies in `metadata_dir`.
+    def attach(
+        self,
+        records: Callable[[], ScramRecords],
+        metadata_dir: str,
+        tokens: TokenCredentials | None = None,
+    ) -> None:
+        """The metadata are read: `records` returns the newest credentials, `tokens` are the delegation tokens, and the
+        secret lies in `metadata_dir`.
 
         Raises InvalidConfigError.
         """
-        self._metadata = records, metadata_dir
+        self._metadata = records, metadata_dir, tokens
         if self._scram is not None:  # a broker without logins has no secret
             self._attach(self._scram)
 
     def _attach(self, scram: ScramCredentials) -> None:
         if self._metadata is None:
             return
-        records, metadata_dir = self._metadata
+        records, metadata_dir, tokens = self._metadata
         try:
             secret = scram_secret(metadata_dir)
         except OSError as error:
             reason = f"cannot be read or made in {error.filename}: {error.strerror}"
             raise InvalidConfigError([ConfigError(FILE_NAME, None, reason)]) from error
-        scram.attach(records, secret)
+        scram.attach(records, secret, tokens)
 
     def make(self, config: BrokerConfig, listener: str) -> SaslListener:
         """The logins of a listener; the static JAAS file is read for each. Raises InvalidConfigError."""
@@ -99,7 +107,7 @@ class ListenerLogins:
         options = (os.environ if self._environ is None else self._environ).get(JAVA_OPTIONS, "")
         return OAuthBearerSurroundings(self._find_keys, lambda: time.time_ns() // 1_000_000, options)
 
-    def _find_keys(
+    def _fetched_keys(
         self, provider: Provider, make_context: Callable[[], ssl.SSLContext] | None
     ) -> ProviderKeys:
         """Imported with the first listener that needs an identity provider."""

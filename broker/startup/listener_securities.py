@@ -1,31 +1,26 @@
-"""ListenerSecurities: how each listener that opens is secured, what of that changes, and what a start says about it."""
+"""ListenerSecurities: how each listener that opens is secured, and what of that changes."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from barnabas.broker.network.listener_security import PLAINTEXT, ListenerSecurity, has_logins, has_tls
+from barnabas.broker.security.principals import principal_builder
 from barnabas.broker.startup.listener_logins import ListenerLogins
 from barnabas.broker.waiting.blocking import BlockingRunner
 from barnabas.broker.waiting.timer import TimerHandle
 from barnabas.config.broker_config import BrokerConfig
-from barnabas.config.catalogue.barnabas import (
-    BARNABAS_OAUTHBEARER_ALLOW_UNSECURED,
-    BARNABAS_TLS_RELOAD_INTERVAL_MS,
-)
-from barnabas.config.catalogue.sasl import SASL_ENABLED_MECHANISMS, SASL_OAUTHBEARER_EXPECTED_ISSUER
-from barnabas.config.catalogue.server import AUTHORIZER_CLASS_NAME
+from barnabas.config.catalogue.barnabas import BARNABAS_TLS_RELOAD_INTERVAL_MS
 from barnabas.config.keys import ConfigError
 from barnabas.config.layers import InvalidConfigError
 from barnabas.config.listeners import Listener
-from barnabas.config.tls import ignored_client_auth, refuse_unknown_classes
-
-OAUTHBEARER = "OAUTHBEARER"
+from barnabas.config.tls import refuse_unknown_classes
 
 if TYPE_CHECKING:
-    from barnabas.broker.security.sasl.scram import ScramRecords
+    from barnabas.broker.security.sasl.oauthbearer_settings import FindKeys
+    from barnabas.broker.security.sasl.scram import ScramRecords, TokenCredentials
     from barnabas.broker.startup.tls_listeners import TlsListeners
 
 
@@ -43,8 +38,10 @@ class ListenerSecurities:
         environ: Mapping[str, str] | None = None,
         *,
         authenticating: BlockingRunner | None = None,
+        find_keys: FindKeys | None = None,
     ) -> None:
-        """`runner` reads files of stores; `authenticating`, or the same, waits for identity providers.
+        """`runner` reads files of stores; `authenticating`, or the same, waits for identity providers. `find_keys`
+        finds their keys in place of a fetch.
 
         Raises InvalidConfigError, with the errors of all listeners.
         """
@@ -52,7 +49,7 @@ class ListenerSecurities:
         self._loop = loop
         self._runner = runner
         self._by_name: dict[str, ListenerSecurity] = {}
-        self._logins = ListenerLogins(loop, authenticating or runner, environ)
+        self._logins = ListenerLogins(loop, authenticating or runner, environ, find_keys)
         self._tls_listeners: TlsListeners | None = None
         self._timer: TimerHandle | None = None
         self._is_started = False
@@ -68,7 +65,7 @@ class ListenerSecurities:
 
     @property
     def by_name(self) -> Mapping[str, ListenerSecurity]:
-        """Those of the listeners that are not PLAINTEXT, by the listeners' names."""
+        """Those of the listeners that have any, by the listeners' names."""
         return self._by_name
 
     def __call__(self, listener: Listener) -> ListenerSecurity:
@@ -79,7 +76,7 @@ class ListenerSecurities:
         security = self._by_name.get(listener.name)
         if security is None:
             security = self._make(self._config, listener)
-            if security.security_protocol != PLAINTEXT:
+            if security.security_protocol != PLAINTEXT or security.builder is not None:
                 self._by_name[listener.name] = security
         elif security.sasl is not None and not self._is_started:
             security.sasl = self._logins.make(self._config, listener.name)
@@ -88,7 +85,11 @@ class ListenerSecurities:
     def _make(self, config: BrokerConfig, listener: Listener) -> ListenerSecurity:
         protocol = listener.security_protocol
         errors = list(refuse_unknown_classes(config, listener.name))
-        sasl = tls = None
+        sasl = tls = builder = None
+        try:
+            builder = principal_builder(config, listener.name)
+        except ConfigError as error:
+            errors.append(error)
         if has_logins(protocol):
             try:
                 sasl = self._logins.make(config, listener.name)
@@ -101,7 +102,7 @@ class ListenerSecurities:
                 errors.append(error)
         if errors:
             raise InvalidConfigError(errors)
-        return ListenerSecurity(protocol, sasl, tls)
+        return ListenerSecurity(protocol, sasl, tls, builder)
 
     @property
     def _tls(self) -> TlsListeners:
@@ -115,9 +116,14 @@ class ListenerSecurities:
 
     # ---- life
 
-    def attach(self, records: Callable[[], ScramRecords], metadata_dir: str) -> None:
+    def attach(
+        self,
+        records: Callable[[], ScramRecords],
+        metadata_dir: str,
+        tokens: TokenCredentials | None = None,
+    ) -> None:
         """The metadata are read: see ListenerLogins.attach. Raises InvalidConfigError."""
-        self._logins.attach(records, metadata_dir)
+        self._logins.attach(records, metadata_dir, tokens)
 
     def start(self) -> None:
         """Clients may come now: from here on a listener that is open keeps its settings, but for its stores."""
@@ -171,76 +177,3 @@ class ListenerSecurities:
                 self._make(candidate, listener)
             except InvalidConfigError as error:
                 raise error.errors[0] from None
-
-    # ---- what a start says
-
-    def notices(self) -> Iterator[str]:
-        """What an operator should know of the listeners that the broker starts with, a line each."""
-        secured = [each for each in self._config.listeners if has_logins(each.security_protocol)]
-        for listener in secured:
-            if _may_be_overheard(listener) and "PLAIN" in self._mechanisms(listener):
-                yield (
-                    f"listener {listener.name} takes passwords (SASL mechanism PLAIN) over connections that are "
-                    "not encrypted: whoever is on the way can read them"
-                )
-            yield from self._token_notices(listener)
-            ignored = ignored_client_auth(self._config, listener.name, listener.security_protocol)
-            if ignored is not None:
-                yield (
-                    f"{ignored.key}={ignored.text.strip()} holds for listeners of SSL alone: clients of listener "
-                    f"{listener.name}, which is SASL_SSL, show no certificate unless "
-                    f"listener.name.{listener.name.lower()}.{ignored.key} asks for one"
-                )
-        if secured and not self._config[AUTHORIZER_CLASS_NAME]:
-            names = ", ".join(listener.name for listener in secured)
-            yield (
-                f"clients of listener {names} have to log in, and may do everything then: "
-                f"{AUTHORIZER_CLASS_NAME.name} names no authorizer"
-            )
-
-    def _token_notices(self, listener: Listener) -> Iterator[str]:
-        """About OAUTHBEARER."""
-        sasl = self._by_name[listener.name].sasl
-        if sasl is None or OAUTHBEARER not in sasl.mechanisms:
-            return
-        from barnabas.broker.security.sasl.oauthbearer import (
-            OAuthBearerMechanism,
-        )  # only for a broker that has it
-
-        mechanism = sasl.mechanisms[OAUTHBEARER]
-        assert isinstance(mechanism, OAuthBearerMechanism)
-        if _may_be_overheard(listener):
-            yield (
-                f"listener {listener.name} takes tokens (SASL mechanism {OAUTHBEARER}) over connections that are not "
-                "encrypted: whoever is on the way can use them until they end"
-            )
-        value = self._config.listener_value
-        if mechanism.takes_unsigned:
-            yield (
-                f"listener {listener.name} takes tokens that nobody has signed "
-                f"({BARNABAS_OAUTHBEARER_ALLOW_UNSECURED.name}=true): its clients are whom they want to be"
-            )
-        elif mechanism.keys and not value(listener.name, SASL_OAUTHBEARER_EXPECTED_ISSUER, OAUTHBEARER):
-            yield (
-                f"listener {listener.name} takes tokens of every issuer whose keys are at {mechanism.keys.url}: "
-                f"{SASL_OAUTHBEARER_EXPECTED_ISSUER.name} names none"
-            )
-
-    def _mechanisms(self, listener: Listener) -> tuple[str, ...]:
-        return self._config.listener_value(listener.name, SASL_ENABLED_MECHANISMS)
-
-
-def _may_be_overheard(listener: Listener) -> bool:
-    return not has_tls(listener.security_protocol) and not is_loopback(listener.host)
-
-
-def is_loopback(host: str | None) -> bool:
-    """Whether a listener's host is reached from this machine alone; None: every interface."""
-    if host == "localhost":
-        return True
-    import ipaddress  # not for a broker without logins
-
-    try:
-        return host is not None and ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

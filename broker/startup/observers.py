@@ -7,11 +7,12 @@ import logging
 from typing import TYPE_CHECKING, Final, Protocol
 
 from barnabas.broker.compaction.status import Compaction
-from barnabas.broker.http.server import HttpServer
+from barnabas.broker.http.server import HttpSecurity, HttpServer
 from barnabas.broker.metrics import sources as metric_sources
 from barnabas.broker.metrics.authentication_metrics import add_authentications
 from barnabas.broker.metrics.cleaner_metrics import add_cleaner
 from barnabas.broker.metrics.coordinator_metrics import add_coordinators
+from barnabas.broker.metrics.http_metrics import add_http_logins
 from barnabas.broker.metrics.lag_metrics import add_lag
 from barnabas.broker.metrics.log_dir_metrics import add_log_dirs
 from barnabas.broker.metrics.metadata_metrics import add_metadata_log
@@ -41,6 +42,7 @@ class Observed(Protocol):
     """The server that is observed, after its start."""
 
     components: BrokerComponents
+    http_security: HttpSecurity
     memory: RequestMemory
     securities: ListenerSecurities
     socket_server: SocketServer
@@ -67,8 +69,11 @@ class Observers:
         metric_sources.add_topics(metrics, self.topics)
         metric_sources.add_requests(metrics, self.requests)
         metric_sources.add_network(metrics, self.sockets, server.socket_server, server.memory)
-        add_tls(metrics, self.sockets, server.securities.by_name.values)
+        http_tls, http_login = server.http_security
+        of_http = () if http_tls is None else (http_tls.stores,)
+        add_tls(metrics, self.sockets, server.securities.by_name.values, of_http)
         add_oauthbearer(metrics, server.securities.by_name.items)
+        add_http_logins(metrics, lambda: 0 if http_login is None else http_login.failures)
         add_authentications(metrics, self.sockets, lambda: server.socket_server.authentications)
         add_quotas(metrics, components.quotas)
         add_connection_rates(metrics, server.socket_server.quotas)
@@ -123,7 +128,12 @@ class Observers:
             lambda: server.components.image,
         )
         http = HttpServer(
-            asyncio.get_running_loop(), config, self.metrics(server), lambda: _not_ready(server), compaction
+            asyncio.get_running_loop(),
+            config,
+            self.metrics(server),
+            lambda: _not_ready(server),
+            compaction,
+            security=server.http_security,
         )
         try:
             http.bind(config[BARNABAS_HTTP_HOST], port)

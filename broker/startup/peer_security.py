@@ -30,9 +30,9 @@ from barnabas.config.listeners import parse_protocol_map
 from barnabas.config.tls import tls_texts
 from barnabas.security.client_settings import PLAINTEXT, ClientSecurity, security_of
 from barnabas.security.errors import SettingError
-from barnabas.security.sasl_client import ClientLogin, login_of
+from barnabas.security.sasl_client import LOGIN_KEYS, ClientLogin, login_of
 from barnabas.security.settings import TlsSettings
-from barnabas.security.token_settings import ASSERTION_PREFIX, LOGIN_KEYS
+from barnabas.security.token_settings import ASSERTION_PREFIX
 
 
 def inter_broker_security(config: BrokerConfig, environ: Mapping[str, str] | None = None) -> ClientSecurity:
@@ -81,7 +81,7 @@ def _security(
 
 
 def _login_texts(config: BrokerConfig, listener: str, mechanism: str) -> dict[str, str]:
-    """The settings of a login by OAUTHBEARER that are set for this listener, by their names without a prefix."""
+    """What is set of a login for this listener beside its JAAS entry, by names without a prefix."""
     texts = {}
     for name in (*LOGIN_KEYS, *(name for name in BROKER_KEYS if name.startswith(ASSERTION_PREFIX))):
         key = BROKER_KEYS.get(name)

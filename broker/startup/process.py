@@ -206,7 +206,10 @@ def _ready_line(server: Server, http: HttpServer | None) -> str:
     data = ", ".join(os.path.abspath(path) for path in server.config.log_dirs)
     metrics = ""
     if http is not None:
-        metrics = f", metrics on http://{server.config[BARNABAS_HTTP_HOST] or '0.0.0.0'}:{http.port}/metrics"
+        scheme = "http" if server.http_security.tls is None else "https"
+        metrics = (
+            f", metrics on {scheme}://{server.config[BARNABAS_HTTP_HOST] or '0.0.0.0'}:{http.port}/metrics"
+        )
     return (
         f"Barnabas {VERSION} is ready on {addresses}, data in {data}{metrics}, {compiled.form_at_start()}, "
         f"started in {_seconds_since_spawn():.2f} s"

@@ -52,7 +52,7 @@ class BrokerProviders:
         retry = Retry(provider.times.backoff_ms, 0 if self._is_started else provider.times.backoff_max_ms)
         next_ms = keys.fetched(retry.run(keys.fetch_now))
         made.append(keys)
-        keys.wanted = lambda: self._fetch(provider)
+        keys.wanted = lambda: self._loop.call_soon_threadsafe(self._fetch, provider)
         self._keys[provider] = keys
         if self._is_started:
             self._plan(provider, next_ms)

@@ -17,9 +17,11 @@ from barnabas.broker.network.socket_server import SocketServer, SocketSettings
 from barnabas.broker.startup.assembly import BrokerComponents, Dependencies
 from barnabas.broker.startup.control import Control, OwnControl
 from barnabas.broker.startup.exit_codes import StartInterruptedError
+from barnabas.broker.startup.http_security import http_security
 from barnabas.broker.startup.listener_securities import ListenerSecurities
 from barnabas.broker.startup.node_storage import NodeStorage
 from barnabas.broker.startup.observers import Observers
+from barnabas.broker.startup.security_check import weaknesses_of
 from barnabas.broker.waiting.blocking import ThreadRunner
 from barnabas.broker.waiting.host_lookup import HostLookup
 from barnabas.config.broker_config import BrokerConfig
@@ -54,6 +56,7 @@ class Server:
         self.memory = RequestMemory(config.max_request_bytes_in_flight)
         self._authenticating = ThreadRunner(loop, AUTHENTICATION_THREADS)
         self.securities = ListenerSecurities(config, loop, self._runner, authenticating=self._authenticating)
+        self.http_security = http_security(config)
         self.socket_server = self._make_socket_server()
         self._copying = ThreadRunner(loop, copying_threads(config))
         self._loading = ThreadRunner(loop, LOADING_THREADS)
@@ -85,8 +88,8 @@ class Server:
         apis = self.components.apis
         self.socket_server.start(apis.handle, UnauthenticatedApis(apis))
         self.securities.start()
-        for notice in self.securities.notices():
-            logger.warning("%s", notice)
+        for weakness in weaknesses_of(self.config, self.securities, self.http_security):
+            logger.warning("%s", weakness)
 
     def _start_alone(self) -> None:
         storage = NodeStorage(self.config, self.env, self.ports)
@@ -144,13 +147,15 @@ class Server:
     def _start_components(self) -> None:
         """What the components do by themselves begins."""
         components = self.components
-        self.securities.attach(lambda: components.image.scram, self.storage.metadata_dir)
+        self.securities.attach(lambda: components.image.scram, self.storage.metadata_dir, components.tokens)
         self.socket_server.connection_closed = components.client_metrics.connection_closed
         components.housekeeping.start()
         components.log_cleaner.start()
         components.control.reconfigure()
         components.moves.start()
         components.snapshot_generator.start()
+        if components.token_sweeper is not None:
+            components.token_sweeper.start()
 
     def _dependencies(self) -> Dependencies:
         """The event loop, threads and processes, the system's randomness, and this server's sockets."""
@@ -204,6 +209,8 @@ class Server:
             await membership.leave()
         components.housekeeping.stop()
         components.snapshot_generator.stop()
+        if components.token_sweeper is not None:
+            components.token_sweeper.stop()
         moves_stopped = asyncio.ensure_future(components.moves.stop())
         await components.log_cleaner.stop()
         drained = asyncio.ensure_future(self.socket_server.drain(DRAIN_TIMEOUT_S))

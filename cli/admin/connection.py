@@ -160,7 +160,8 @@ class Connection:
         if who is not None:
             try:
                 login.log_in(
-                    who.client(), lambda key, version, body: self._exchange(key, version, body, timeout_s)
+                    who.client(self.address.host),
+                    lambda key, version, body: self._exchange(key, version, body, timeout_s),
                 )
             except SaslClientError as error:
                 raise SecurityFailedError(

@@ -138,6 +138,19 @@ class AclRow(NamedTuple):
     permission_type: Annotated[str, "ALLOW or DENY"]
 
 
+class TokenRow(NamedTuple):
+    """A delegation token (`tokens --list`, --describe, --create)."""
+
+    token_id: Annotated[str, "its id"]
+    hmac: Annotated[str | None, "its secret, in base 64; null in a list"]
+    owner: Annotated[str, "Type:name of who logs in by it"]
+    requester: Annotated[str | None, "who created it; null: not known (a broker before Kafka 3.3)"]
+    renewers: Annotated[list[str], "who else may renew and expire it"]
+    issue_timestamp: Annotated[int, "when it was created, in milliseconds since 1970"]
+    expiry_timestamp: Annotated[int, "when it expires unless it is renewed"]
+    max_timestamp: Annotated[int, "when it cannot be renewed any more"]
+
+
 class NodeRow(NamedTuple):
     """A broker or controller (`cluster list-endpoints`)."""
 
@@ -301,6 +314,7 @@ ROWS: tuple[type[Any], ...] = (
     ResetRow,
     LogDirRow,
     AclRow,
+    TokenRow,
     ClusterRow,
     NodeRow,
     ClusterSummaryRow,

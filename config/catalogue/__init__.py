@@ -15,6 +15,7 @@ from barnabas.config.catalogue import (
     barnabas,
     controller,
     groups,
+    http,
     log,
     metrics,
     network,
@@ -33,6 +34,7 @@ from barnabas.config.keys import ConfigKey
 # In the order of the reference: the keys that most users change come first.
 SECTIONS: Mapping[str, Mapping[str, ConfigKey[Any]]] = {
     "Barnabas's own keys": barnabas.keys.by_name,
+    "TLS and login of the HTTP port": http.keys.by_name,
     "The server": server.keys.by_name,
     "Network": network.keys.by_name,
     "Logs": log.keys.by_name,

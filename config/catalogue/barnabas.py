@@ -18,15 +18,15 @@ BARNABAS_HTTP_HOST = keys.string("barnabas.http.host", "localhost", MEDIUM, ACTE
 )
 BARNABAS_HTTP_PORT = keys.int_("barnabas.http.port", 9644, MEDIUM, ACTED, between(-1, 65_535)).doc(
     "The port for /metrics, /health/live, /health/ready and compaction on request; 0 takes a free port and reports it, "
-    "-1 serves none of them. Every client that can reach it may use all of it; see barnabas.http.allowed.hosts for "
-    "the names under which they reach it."
+    "-1 serves none of them. Every client that can reach it may use all of it, unless barnabas.http.security.protocol "
+    "asks for a login; see barnabas.http.allowed.hosts for the names under which they reach it."
 )
 BARNABAS_HTTP_WITHOUT_LOGIN_ALLOW = keys.boolean(
     "barnabas.http.without.login.allow", False, MEDIUM, ACTED
 ).doc(
-    "Whether the HTTP port may be reached from other hosts while authorizer.class.name restricts what clients of the "
-    "other ports may do: it asks for no login, shows the names of topics and groups, and compacts topics on request. "
-    "By default such a broker does not start."
+    "Whether the HTTP port may be reached from other hosts without a login while authorizer.class.name restricts what "
+    "clients of the other ports may do: it shows the names of topics and groups, and compacts topics on request. By "
+    "default such a broker does not start; barnabas.http.security.protocol has a login asked for instead."
 )
 BARNABAS_HTTP_ALLOWED_HOSTS = keys.list_(
     "barnabas.http.allowed.hosts",

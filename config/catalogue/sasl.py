@@ -4,7 +4,7 @@ Source: SaslConfigs, BrokerSecurityConfigs. Most can also be set for one listene
 listener.name.<listener>.<mechanism>.
 """
 
-from barnabas.config.catalogue.use import ACTED, IN_CLUSTER, NO_ASSERTIONS, NO_JAVA, SECURITY_LATER
+from barnabas.config.catalogue.use import ACTED, IN_CLUSTER, LIBKRB5_RENEWS, NO_ASSERTIONS, NO_JAVA
 from barnabas.config.keys import HIGH, LOW, MEDIUM, PER_BROKER, KeySet
 from barnabas.config.validators import ListOf, OneOf, between
 
@@ -15,8 +15,8 @@ keys = KeySet()
 SASL_ENABLED_MECHANISMS = keys.list_(
     "sasl.enabled.mechanisms", ("GSSAPI",), MEDIUM, ACTED, ListOf(may_be_empty=True), PER_BROKER
 ).doc(
-    "The SASL mechanisms by which clients may authenticate: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER. The "
-    "default is not served yet, so that a listener with SASL has to name others."
+    "The SASL mechanisms by which clients may authenticate: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, GSSAPI, OAUTHBEARER. "
+    "The default, Kerberos, needs the extra `kerberos` and a keytab."
 )
 SASL_MECHANISM_INTER_BROKER_PROTOCOL = keys.string(
     "sasl.mechanism.inter.broker.protocol", "GSSAPI", MEDIUM, IN_CLUSTER, None, PER_BROKER
@@ -50,28 +50,34 @@ CONNECTIONS_MAX_REAUTH_MS = keys.long("connections.max.reauth.ms", 0, MEDIUM, AC
 # Kerberos.
 
 SASL_KERBEROS_SERVICE_NAME = keys.optional_string(
-    "sasl.kerberos.service.name", None, MEDIUM, SECURITY_LATER, None, PER_BROKER
-).doc("The Kerberos name that the brokers run under.")
+    "sasl.kerberos.service.name", None, MEDIUM, ACTED, None, PER_BROKER
+).doc(
+    "The first part of the brokers' Kerberos principals: kafka of kafka/host@REALM. It may be the option serviceName "
+    "of Krb5LoginModule instead; GSSAPI needs one of the two."
+)
 SASL_KERBEROS_KINIT_CMD = keys.string(
-    "sasl.kerberos.kinit.cmd", "/usr/bin/kinit", MEDIUM, SECURITY_LATER, None, PER_BROKER
+    "sasl.kerberos.kinit.cmd", "/usr/bin/kinit", MEDIUM, LIBKRB5_RENEWS, None, PER_BROKER
 ).doc("Where the kinit command lies.")
 SASL_KERBEROS_TICKET_RENEW_WINDOW_FACTOR = keys.double(
-    "sasl.kerberos.ticket.renew.window.factor", 0.8, MEDIUM, SECURITY_LATER, None, PER_BROKER
+    "sasl.kerberos.ticket.renew.window.factor", 0.8, MEDIUM, LIBKRB5_RENEWS, None, PER_BROKER
 ).doc("After which share of its life a ticket is renewed.")
 SASL_KERBEROS_TICKET_RENEW_JITTER = keys.double(
-    "sasl.kerberos.ticket.renew.jitter", 0.05, MEDIUM, SECURITY_LATER, None, PER_BROKER
+    "sasl.kerberos.ticket.renew.jitter", 0.05, MEDIUM, LIBKRB5_RENEWS, None, PER_BROKER
 ).doc("By which share that moment varies at random.")
 SASL_KERBEROS_MIN_TIME_BEFORE_RELOGIN = keys.long(
-    "sasl.kerberos.min.time.before.relogin", 60_000, MEDIUM, SECURITY_LATER, None, PER_BROKER
+    "sasl.kerberos.min.time.before.relogin", 60_000, MEDIUM, LIBKRB5_RENEWS, None, PER_BROKER
 ).doc("How long the renewal thread rests at least between two attempts.")
 SASL_KERBEROS_PRINCIPAL_TO_LOCAL_RULES = keys.list_(
     "sasl.kerberos.principal.to.local.rules",
     ("DEFAULT",),
     MEDIUM,
-    SECURITY_LATER,
+    ACTED,
     ListOf(may_be_empty=True),
     PER_BROKER,
-).doc("Rules that turn a Kerberos principal into a user name; the first that matches holds.")
+).doc(
+    "Rules that turn a Kerberos principal into a user name: DEFAULT, or RULE: and what docs/security.md describes. The "
+    "first that matches holds, and a client whom none matches is not let in."
+)
 
 # Logins.
 

@@ -8,10 +8,10 @@ from typing import Final
 from barnabas.config.catalogue.use import (
     ACTED,
     IN_CLUSTER,
+    NO_EARLY_START,
     NO_JAVA,
     NO_PLUGINS,
     ONE_LOOP,
-    SECURITY_LATER,
 )
 from barnabas.config.keys import CLUSTER_WIDE, HIGH, LOW, MEDIUM, KeySet
 from barnabas.config.validators import ListOf, Satisfies, at_least, is_authorizer_class
@@ -60,7 +60,7 @@ AUTHORIZER_CLASS_NAME = keys.string(
 )
 STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 EARLY_START_LISTENERS = keys.optional_list(
-    "early.start.listeners", None, HIGH, SECURITY_LATER, ListOf(may_be_empty=True)
+    "early.start.listeners", None, HIGH, NO_EARLY_START, ListOf(may_be_empty=True)
 ).doc(
     "Listeners that open before the authorizer is ready, for an authorizer that keeps its rules in this cluster."
 )

@@ -3,7 +3,7 @@
 Source: SslConfigs, BrokerSecurityConfigs, DelegationTokenManagerConfigs.
 """
 
-from barnabas.config.catalogue.use import ACTED, NO_JAVA, SECURITY_LATER
+from barnabas.config.catalogue.use import ACTED, NO_JAVA
 from barnabas.config.keys import LOW, MEDIUM, PER_BROKER, KeySet
 from barnabas.config.validators import ListOf, OneOf, at_least
 
@@ -105,21 +105,21 @@ PRINCIPAL_BUILDER_CLASS = keys.class_name(
     None,
     PER_BROKER,
 ).doc(
-    "The class that derives the principal of a connection. There is no other than the default: a name that a client "
-    "has not would be one by which it is let in."
+    "The class that derives the principal of a connection: Kafka's, which is the default, or one of your own, as "
+    "python:module:Class; broker/security/principals.py has an example. Any other class refuses the start."
 )
 
 # Delegation tokens.
 
-DELEGATION_TOKEN_SECRET_KEY = keys.password("delegation.token.secret.key", None, MEDIUM, SECURITY_LATER).doc(
+DELEGATION_TOKEN_SECRET_KEY = keys.password("delegation.token.secret.key", None, MEDIUM, ACTED).doc(
     "The secret by which delegation tokens are signed, the same on every broker; without it tokens are disabled."
 )
 DELEGATION_TOKEN_MAX_LIFETIME_MS = keys.long(
-    "delegation.token.max.lifetime.ms", 604_800_000, MEDIUM, SECURITY_LATER, at_least(1)
+    "delegation.token.max.lifetime.ms", 604_800_000, MEDIUM, ACTED, at_least(1)
 ).doc("How long a delegation token can be renewed.")
 DELEGATION_TOKEN_EXPIRY_TIME_MS = keys.long(
-    "delegation.token.expiry.time.ms", 86_400_000, MEDIUM, SECURITY_LATER, at_least(1)
+    "delegation.token.expiry.time.ms", 86_400_000, MEDIUM, ACTED, at_least(1)
 ).doc("How long a delegation token holds until it is renewed.")
 DELEGATION_TOKEN_EXPIRY_CHECK_INTERVAL_MS = keys.long(
-    "delegation.token.expiry.check.interval.ms", 3_600_000, LOW, SECURITY_LATER, at_least(1)
+    "delegation.token.expiry.check.interval.ms", 3_600_000, LOW, ACTED, at_least(1)
 ).doc("How often the broker looks for delegation tokens that have expired.")

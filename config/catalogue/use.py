@@ -22,7 +22,7 @@ CLOSED_LISTENERS = Use(
 EMBEDDED_CONTROLLER = Use(False, "the controller lives inside the broker; there is no quorum to tune")
 STREAMS_LATER = Use(False, "streams groups come in a later release")
 SHARE_LATER = Use(False, "share groups come in a later release")
-SECURITY_LATER = Use(False, "Kerberos and delegation tokens come in a later release")
+NO_EARLY_START = Use(False, "no listener opens before the ACLs are read, and all open together then")
 NO_ASSERTIONS = Use(
     False,
     "logins ask an identity provider with their id and secret alone; where one is to use it the start is refused",
@@ -30,6 +30,9 @@ NO_ASSERTIONS = Use(
 NO_FOLLOWERS = Use(False, "no follower of the metadata log needs empty records to see that it is up to date")
 TIERING_LATER = Use(False, "tiered storage comes in a later release; every segment stays on the local disk")
 NO_JAVA = Use(False, "it names a Java class, and there is no JVM here")
+LIBKRB5_RENEWS = Use(
+    False, "libkrb5 gets new tickets by the keys of the keytab when they are needed; no thread renews any"
+)
 NO_PURGATORY_PURGE = Use(False, "completed operations leave the purgatory at once; there is nothing to purge")
 PROMETHEUS = Use(False, "metrics are served on barnabas.http.port instead; there are no reporters or samples")
 NO_PLUGINS = Use(False, "there are no configuration providers; ${...} is taken literally")

@@ -18,6 +18,7 @@ from barnabas.broker.startup.server import Server
 from barnabas.cli import compact as compact_cli
 from barnabas.cli.main import main
 from barnabas.protocol.records.builder import build_batch
+from tests.broker.network.tls_listeners import write_certificates
 from tests.broker.running_server import LOCALHOST, config_of, connected, running
 from tests.support import raw
 
@@ -43,11 +44,11 @@ async def server(tmp_path: Path) -> AsyncIterator[Server]:
         yield server
 
 
-async def compact(server: Server, *arguments: str) -> Result:
+async def compact(server: Server, *arguments: str, scheme: str = "http") -> Result:
     http_server = server.observers.serve_http(server)
     assert http_server is not None
     with closing(http_server):
-        url = f"http://{LOCALHOST}:{http_server.port}/"
+        url = f"{scheme}://{LOCALHOST}:{http_server.port}/"
         return await asyncio.wait_for(asyncio.to_thread(barnabas, *arguments, "--url", url), LIMIT_S)
 
 
@@ -97,6 +98,53 @@ def test_help_names_the_exit_codes() -> None:
     assert result.exit_code == 0
     assert "Exit codes:" in result.stdout
     assert "BARNABAS_URL" in result.stdout
+
+
+# ---- a port with a login, over HTTPS
+
+
+JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="a pencil";'
+
+
+async def test_a_broker_that_asks_for_a_login(tmp_path: Path) -> None:
+    write_certificates(tmp_path)
+    (tmp_path / "password").write_text("a pencil\r\nno more\n")
+    (tmp_path / "wrong").write_text("a pen")
+    config = config_of(
+        tmp_path / "data",
+        barnabas_http_host=LOCALHOST,
+        barnabas_http_port="0",
+        barnabas_http_security_protocol="SASL_SSL",
+        barnabas_http_sasl_jaas_config=JAAS,
+        barnabas_http_ssl_keystore_type="PEM",
+        barnabas_http_ssl_keystore_location=f"{tmp_path}/broker.pem",
+        connection_failed_authentication_delay_ms="0",
+    )
+    trusting = ["--ca-file", f"{tmp_path}/ca.pem"]
+    async with running(config) as server:
+        for words, told in {
+            ("--user", "alice", "--password-file", f"{tmp_path}/password"): "There is no topic 't'.",
+            (
+                "--user",
+                "alice",
+                "--password-file",
+                f"{tmp_path}/wrong",
+            ): "401 Unauthorized: a login is required",
+            (): "401 Unauthorized: a login is required",
+        }.items():
+            result = await compact(server, "t", *trusting, *words, scheme="https")
+            assert (result.exit_code, result.stderr) == (1, f"{told}\n")
+        assert "CERTIFICATE_VERIFY_FAILED" in (await compact(server, "t", scheme="https")).stderr
+
+
+def test_options_of_the_login_belong_together(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    for words in (
+        ("--user", "a"),
+        ("--password-file", f"{tmp_path}/file"),
+        ("--ca-file", f"{tmp_path}/file"),
+    ):
+        assert barnabas("t", *words).exit_code == 2
 
 
 # ---- against a broker with set responses

@@ -71,6 +71,39 @@ def test_errors_fail_and_all_findings_are_printed(file: Path) -> None:
     assert result.output.splitlines()[-1] == "2 errors, 1 warning, 1 note"
 
 
+def test_what_is_weak_is_a_warning(file: Path) -> None:
+    file.write_text(
+        "listeners=SASL_PLAINTEXT://:9092\nsasl.enabled.mechanisms=SCRAM-SHA-256\nbarnabas.profile=dev\n"
+    )
+    result = check(str(file))
+    assert result.exit_code == 0
+    assert result.output.splitlines()[0].startswith(
+        f"warning {file} line 1: listeners opens listener SASL_PLAINTEXT, which is not encrypted"
+    )
+    assert result.output.splitlines()[-1] == "2 warnings"
+    assert check(str(file), "--strict").exit_code == 1
+
+
+def test_what_a_start_could_not_protect_is_an_error(file: Path) -> None:
+    file.write_text("listeners=SSL://:9092\nssl.keystore.location=/missing\nssl.keystore.password=x\nx.y=1\n")
+    result = check(str(file))
+    assert result.exit_code == 2
+    assert result.output.splitlines() == [
+        f"error   {file} line 2: ssl.keystore.location=/missing cannot be read: No such file or directory",
+        f"warning {file} line 4: x.y is not a configuration key",
+        "1 error, 1 warning",
+    ]
+
+
+def test_the_jaas_file_of_the_environment_is_checked(file: Path, tmp_path: Path) -> None:
+    file.write_text("listeners=SASL_PLAINTEXT://localhost:9092\nsasl.enabled.mechanisms=PLAIN\n")
+    jaas = tmp_path / "jaas"
+    jaas.write_text("KafkaServer { nonsense")
+    result = check(str(file), environ={"KAFKA_OPTS": f"-Djava.security.auth.login.config={jaas}"})
+    assert result.exit_code == 2
+    assert "environment variable KAFKA_OPTS: barnabas.jaas.config.file" in result.output
+
+
 def test_overrides_and_environment_variables_apply(file: Path) -> None:
     file.write_text("barnabas.profile=dev\n")
     assert check(str(file), "--override", "num.partitions=0").exit_code == 2

@@ -36,6 +36,22 @@ def test_directories_are_formatted_and_shown(properties: Path) -> None:
     assert "node.id=7, version=1}" in after.stdout
 
 
+def test_first_users_come_from_a_file_as_well(properties: Path, tmp_path: Path) -> None:
+    (tmp_path / "users").write_text(
+        "SCRAM-SHA-256=[name=a,password=b c]\n\n SCRAM-SHA-512=[name=d,password=e]\n"
+    )
+    words = ("format", "-t", CLUSTER_ID, "-c", properties, "--add-scram-file")
+    done = run(*words, tmp_path / "users", "--override", f"log.dirs={tmp_path}/c")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[-1].startswith(f"Formatting metadata directory {tmp_path}/c")
+    for secret in ("password=", "b c"):
+        assert secret not in done.stdout
+    assert (tmp_path / "c" / "bootstrap.checkpoint").stat().st_size > 300
+    given = CliRunner().invoke(main, [str(word) for word in (*words, "-")], input="SCRAM-SHA-256=[name=a]\n")
+    assert given.exit_code == 1
+    assert given.stderr == "You must supply one of 'password' or 'saltedpassword' to add-scram\n"
+
+
 def test_a_directory_is_not_formatted_twice_unless_ignored(properties: Path) -> None:
     words = ("storage", "format", "-t", CLUSTER_ID, "-c", properties)
     run(*words)
@@ -43,6 +59,17 @@ def test_a_directory_is_not_formatted_twice_unless_ignored(properties: Path) -> 
     assert (again.exit_code, again.stdout) == (1, "")
     assert "is already formatted. Use --ignore-formatted" in again.stderr
     assert run(*words, "-g").stdout == "All of the log directories are already formatted.\n"
+
+
+def test_the_cluster_id_of_formatted_directories_is_kept_on_request(properties: Path, tmp_path: Path) -> None:
+    run("format", "-t", CLUSTER_ID, "-c", properties, "--override", f"log.dirs={tmp_path}/a")
+    words = ("format", "-t", "another", "-c", properties, "-g")
+    assert "Invalid cluster.id in: " in run(*words).stderr
+    assert run(*words, "--keep-cluster-id").exit_code == 0
+    for name in "ab":
+        assert f"cluster.id={CLUSTER_ID}" in (tmp_path / name / "meta.properties").read_text()
+    (tmp_path / "a" / "meta.properties").write_text("version=9\n")
+    assert "has a version that is neither 0 nor 1" in run(*words, "--keep-cluster-id").stderr
 
 
 def test_a_directory_that_cannot_be_read_is_a_problem(properties: Path) -> None:

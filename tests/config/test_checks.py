@@ -129,3 +129,16 @@ def test_the_http_port_may_be_open_where_nothing_is_protected_or_it_is_wanted(se
     BrokerConfig.of(
         f"authorizer.class.name=python:a:B\nbarnabas.http.host=\n{settings}".encode(), file_name="f"
     )
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        "barnabas.http.security.protocol=SASL_SSL\nbarnabas.http.sasl.jaas.config=x",
+        "barnabas.http.security.protocol=SSL\nbarnabas.http.ssl.client.auth=required",
+    ],
+)
+def test_the_http_port_may_be_open_where_it_knows_its_clients(settings: str) -> None:
+    BrokerConfig.of(
+        f"authorizer.class.name=python:a:B\nbarnabas.http.host=\n{settings}".encode(), file_name="f"
+    )

@@ -36,9 +36,9 @@ def said(line: str) -> list[ConfigMessage]:
         ),
         ("rsm.config.a=1", MessageKind.INERT, "has no effect: tiered storage comes in a later release"),
         (
-            "listener.name.x.sasl.kerberos.service.name=x",
+            "listener.name.x.sasl.kerberos.kinit.cmd=x",
             MessageKind.INERT,
-            "has no effect: Kerberos and delegation tokens come",
+            "has no effect: libkrb5 gets new tickets by the keys",
         ),
         (
             "listener.name.x.max.connections.per.ip=9",

@@ -56,7 +56,7 @@ def test_classes_that_do_nothing_more_are_no_error(setting: str) -> None:
 
 
 @pytest.mark.parametrize("prefix", ["", "listener.name.ssl."])
-@pytest.mark.parametrize("key", ["principal.builder.class", "ssl.engine.factory.class"])
+@pytest.mark.parametrize("key", ["ssl.engine.factory.class"])
 def test_a_class_that_is_to_protect_is_refused(prefix: str, key: str) -> None:
     config = broker(f"{prefix}{key}=my.Class")
     (error,) = refuse_unknown_classes(config, "SSL")

@@ -21,6 +21,7 @@ TOOL_CLASSES = {
     "kafka-cluster": TOOLS + "ClusterTool",
     "kafka-configs": "kafka.admin.ConfigCommand",
     "kafka-consumer-groups": TOOLS + "consumer.group.ConsumerGroupCommand",
+    "kafka-delegation-tokens": TOOLS + "DelegationTokenCommand",
     "kafka-delete-records": TOOLS + "DeleteRecordsCommand",
     "kafka-dump-log": TOOLS + "DumpLogSegments",
     "kafka-features": TOOLS + "FeatureCommand",

@@ -60,6 +60,10 @@ class JavaAuthorizer:
     def add(self, entry: Entry) -> None:
         self._request("acl", entry)
 
+    def remove(self, number: int) -> None:
+        """Removes the ACL that was added as the one with this number, from 0 on."""
+        self._request("remove", [number])
+
     def ask(self, principal: KafkaPrincipal, host: str, api_key: int, action: Action) -> Decision:
         allowed, *lines = self._request(
             "ask",

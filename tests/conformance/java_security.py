@@ -38,6 +38,11 @@ class JavaSecurity:
         answer = self._ask("map", rules.encode(), name.encode())
         return ("name", _text(answer)) if answer.startswith("x") else (answer, None)
 
+    def short_name(self, rules: Sequence[str], name: str, realm: str) -> tuple[str, str | None]:
+        """What KerberosShortNamer makes of a principal; as `mapped`."""
+        answer = self._ask("short", realm.encode(), name.encode(), *(rule.encode() for rule in rules))
+        return ("name", _text(answer)) if answer.startswith("x") else (answer, None)
+
     def matches(self, pattern: str, texts: Sequence[str]) -> list[bool] | None:
         """Whether a pattern matches each whole text; None for an invalid pattern."""
         answer = self._ask("matches", pattern.encode(), *(text.encode() for text in texts))

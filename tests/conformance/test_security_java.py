@@ -14,6 +14,7 @@ from barnabas.security.der import DerError
 from barnabas.security.distinguished_names import rfc2253_name
 from barnabas.security.errors import SettingError
 from barnabas.security.java_regex import JavaRegexError, translate
+from barnabas.security.kerberos_rules import KerberosShortNamer
 from barnabas.security.mapping_rules import NoRuleMatchesError, PrincipalMapper
 from barnabas.security.settings import TlsSettings
 from barnabas.security.stores import Stores, load_stores
@@ -137,6 +138,75 @@ def test_rules_map_as_kafkas(java: JavaSecurity, entries: list[str], separator: 
 def _is_unreached(rules: str, java: JavaSecurity) -> bool:
     """Whether the rule that would fail comes behind one that always matches, or matches none of NAMES."""
     return all(java.mapped(rules, name)[0] in {"name", "none"} for name in NAMES)
+
+
+# ---- rules of Kerberos
+
+REALM = "EXAMPLE.COM"
+PRINCIPALS = [
+    "alice@EXAMPLE.COM",
+    "Bob@OTHER.COM",
+    "kafka/h1@EXAMPLE.COM",
+    "a.b-c/d.e@OTHER.COM",
+    "alice",
+    "a/b",
+    "a/b/c@R",
+    "a@b@c",
+    "@",
+    "a/@R",
+    "\u0130x@EXAMPLE.COM",
+]
+FORMATS = st.sampled_from(
+    ["$1", "$1@$0", "$2", "$1-$2", "$0", "$1$1", "x", "", "$", "$3", "a$01b", "$1/$2", "$$1"]
+)
+MATCHES = st.sampled_from(["", "(.*)", "(.*@OTHER[.]COM)", "([a-z]+)", "(a|x)", "(a**)", "()", "(.*-h1)"])
+CHANGES = st.sampled_from(
+    [
+        "",
+        "s/@.*//",
+        "s/[.]/-/g",
+        "s/[.]/-/",
+        "s/(a)(l)/$2$1/",
+        "s/a/$1/",
+        "s/x*/-/g",
+        "s/$/y/",
+        "s/a/b\\/",
+        "s/(b)?a/$1z/g",
+    ]
+)
+KERBEROS_RULES = st.one_of(
+    st.builds(
+        "RULE:[{}:{}]{}{}{}".format,
+        st.sampled_from(["1", "2", "1", "0", "", "02"]),
+        FORMATS,
+        MATCHES,
+        CHANGES,
+        st.sampled_from(["", "L", "U", "/L", "/U", "/", "x"]),
+    ),
+    st.just("DEFAULT"),
+    st.text(alphabet="RULE:[12]$0()s/ab.*gLU\\ ", max_size=20),
+)
+
+
+@settings(max_examples=700, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rules=st.lists(KERBEROS_RULES, max_size=3))
+def test_principals_of_kerberos_have_the_names_that_kafka_gives_them(
+    java: JavaSecurity, rules: list[str]
+) -> None:
+    theirs = {name: java.short_name(rules, name, REALM) for name in PRINCIPALS}
+    try:
+        namer = KerberosShortNamer(rules, REALM)
+    except SettingError as refused:
+        # at the start: what Kafka rejects, and what it would fail at with clients, or may understand otherwise
+        is_rejected = {kind for kind, _ in theirs.values()} == {"rejected"}
+        assert is_rejected or "cannot be followed" in str(refused)  # noqa: PT017
+        return
+    for name, found in theirs.items():
+        try:
+            ours: tuple[str, str | None] = ("name", namer.name_of(name))
+        except NoRuleMatchesError:
+            ours = ("none", None)
+        assert ours == found, name
 
 
 # ---- regular expressions

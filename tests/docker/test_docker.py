@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -13,10 +14,15 @@ from pathlib import Path
 import pytest
 
 from barnabas.broker.http.hosts import rejection
+from barnabas.broker.http.server import HttpServer
 from barnabas.broker.metrics.families import FAMILIES, Kind
+from barnabas.broker.metrics.prometheus import Metrics
+from barnabas.broker.startup.http_security import http_security
 from barnabas.config.broker_config import BrokerConfig
 from barnabas.config.catalogue import BROKER_KEYS
 from barnabas.config.environment import key_for
+from tests.broker.http.test_tls import config_of as http_config
+from tests.broker.network.tls_listeners import write_certificates
 from tests.interop.clients.confluent import ConfluentKafka
 from tests.interop.workload import assert_same
 from tests.support.apache_kafka import answers_metadata
@@ -166,3 +172,148 @@ def test_the_entry_point_passes_its_arguments_on(tmp_path: Path) -> None:
 
     assert run() == "serve|"
     assert run("--override", "a key=a value") == "serve|--override|a key=a value|"
+
+
+# ---- security
+
+
+def stub_run(folder: Path, words: list[str], **environment: str) -> list[str]:
+    """The lines of a `barnabas` that prints its arguments and what it reads, by the entry point."""
+    stub = folder / "barnabas"
+    stub.write_text(
+        "#!/bin/sh\n"
+        "case $1 in storage) echo fresh-id; exit ;; format) cat ;; esac\n"
+        'printf "%s|" "$@"; echo "${BARNABAS_ADD_SCRAM-unset}"\n'
+    )
+    stub.chmod(0o755)
+    done = subprocess.run(
+        ["sh", str(DOCKER / "entrypoint.sh"), *words],
+        env={"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}", **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.splitlines()
+
+
+def test_the_first_users_are_made_before_the_first_start(tmp_path: Path) -> None:
+    user = "SCRAM-SHA-512=[name=admin,password=a secret]"
+    assert stub_run(tmp_path, [], BARNABAS_ADD_SCRAM=user) == [
+        user,
+        "format|--ignore-formatted|--config|/dev/null|--add-scram-file|-|--cluster-id|fresh-id|--keep-cluster-id|"
+        + user,
+        "serve|unset",
+    ]
+    file = tmp_path / "users"
+    file.write_text(user)
+    words = ["--override", "a b=c d", "my.properties", "--override=e=f"]
+    assert stub_run(tmp_path, words, BARNABAS_ADD_SCRAM_FILE=str(file), CLUSTER_ID="x") == [
+        user,
+        "format|--ignore-formatted|--config|my.properties|--add-scram-file|-|--cluster-id|x|"
+        "--override|a b=c d|--override=e=f|unset",
+        "serve|--override|a b=c d|my.properties|--override=e=f|unset",
+    ]
+
+
+def test_a_file_of_users_that_cannot_be_read_prevents_the_start(tmp_path: Path) -> None:
+    with pytest.raises(subprocess.CalledProcessError):
+        stub_run(tmp_path, [], BARNABAS_ADD_SCRAM_FILE=str(tmp_path / "none"))
+
+
+class Container(EnvironmentOnly):
+    """A broker started by the entry point, with the commands of this environment."""
+
+    def command(self) -> list[str]:
+        return ["sh", str(DOCKER / "entrypoint.sh")]
+
+    def on(self, data: Path, **environment: str) -> Container:
+        self.environment = {
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "KAFKA_LOG_DIRS": str(data),
+            **environment,
+        }
+        return self
+
+
+JAAS = """
+KafkaServer {
+    org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="from a file";
+};
+"""
+
+
+def topics(bootstrap: str, folder: Path, mechanism: str, user: str, password: str) -> int:
+    """The exit code of a command that logs in."""
+    module = "plain.PlainLoginModule" if mechanism == "PLAIN" else "scram.ScramLoginModule"
+    (folder / "client.properties").write_text(
+        f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism={mechanism}\n"
+        f"sasl.jaas.config=org.apache.kafka.common.security.{module} required "
+        f'username="{user}" password="{password}";\n'
+    )
+    words = ["topics", "--list", "--bootstrap-server", bootstrap]
+    command = [sys.executable, "-m", "barnabas.cli", *words]
+    login = ["--command-config", f"{folder}/client.properties"]
+    return subprocess.run([*command, *login], cwd=ROOT, capture_output=True, check=False).returncode
+
+
+def test_variables_configure_logins_and_the_first_users(tmp_path: Path) -> None:
+    sasl, http = held_ports(2)
+    (tmp_path / "kafka.jaas").write_text(JAAS)
+    settings = {
+        "KAFKA_LISTENERS": f"SASL_PLAINTEXT://127.0.0.1:{sasl}",
+        "KAFKA_SASL_ENABLED_MECHANISMS": "PLAIN,SCRAM-SHA-512",
+        "KAFKA_AUTHORIZER_CLASS_NAME": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "KAFKA_SUPER_USERS": "User:admin;User:alice",
+        "KAFKA_OPTS": f"-Djava.security.auth.login.config={tmp_path}/kafka.jaas",
+        "KAFKA_BARNABAS_HTTP_PORT": str(http),
+        "KAFKA_BARNABAS_HTTP_SECURITY_PROTOCOL": "SASL_PLAINTEXT",
+        "KAFKA_BARNABAS_HTTP_SASL_JAAS_CONFIG": "org.apache.kafka.common.security.plain.PlainLoginModule required "
+        'user_prometheus="scrape";',
+        "BARNABAS_ADD_SCRAM": "SCRAM-SHA-512=[name=admin,password=first secret]",
+    }
+    bootstrap, data = f"127.0.0.1:{sasl}", tmp_path / "data"
+    with Container(tmp_path).on(data, **settings) as broker:
+        assert topics(bootstrap, tmp_path, "SCRAM-SHA-512", "admin", "first secret") == 0
+        assert topics(bootstrap, tmp_path, "PLAIN", "alice", "from a file") == 0
+        assert topics(bootstrap, tmp_path, "PLAIN", "alice", "a wrong one") == 1
+        assert healthcheck(http) == (0, "")
+        for secret in ("first secret", "from a file", "scrape"):
+            assert secret not in broker.output
+        assert broker.stop() == 0
+    changed = {**settings, "BARNABAS_ADD_SCRAM": "SCRAM-SHA-512=[name=admin,password=another]"}
+    with Container(tmp_path).on(data, **changed) as broker:
+        assert topics(bootstrap, tmp_path, "SCRAM-SHA-512", "admin", "first secret") == 0
+        assert broker.stop() == 0
+
+
+def healthcheck(port: int) -> tuple[int, str]:
+    """The exit code of the container's health check, and what it says."""
+    done = subprocess.run(
+        [sys.executable, str(DOCKER / "healthcheck.py")],
+        env={**os.environ, "KAFKA_BARNABAS_HTTP_PORT": str(port)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize("has_tls", [False, True])
+async def test_the_health_check(tmp_path: Path, *, has_tls: bool) -> None:
+    write_certificates(tmp_path)
+    config = http_config(tmp_path) if has_tls else BrokerConfig()
+    reasons: list[str | None] = [None]
+    http = HttpServer(
+        asyncio.get_running_loop(), config, Metrics(), lambda: reasons[0], security=http_security(config)
+    )
+    port = http.bind("127.0.0.1", 0)
+    http.start()
+    try:
+        assert await asyncio.to_thread(healthcheck, port) == (0, "")
+        reasons[0] = "the broker is stopping"
+        assert await asyncio.to_thread(healthcheck, port) == (1, "the broker is stopping\n")
+    finally:
+        http.close()
+    code, told = await asyncio.to_thread(healthcheck, port)
+    assert code == 1
+    assert told.startswith(f"no broker answers on port {port}: ")

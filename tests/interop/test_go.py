@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -9,11 +10,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from barnabas.cli.main import main
 from tests.interop.clients.confluent import ConfluentKafka
 from tests.interop.clients.lines import LineClient
 from tests.interop.conftest import TopicFactory
 from tests.interop.workload import CODECS, assert_same
+from tests.support.broker_process import BrokerProcess
+from tests.support.ports import held_ports
+from tests.support.sasl import PLAIN_MODULE, SCRAM_MODULE, listener_settings, plain_entry
 
 pytestmark = [pytest.mark.clients, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -24,12 +30,12 @@ FULL = tuple((codec, partitions) for codec in CODECS for partitions in (1, 200))
 
 
 @pytest.fixture(scope="module")
-def go(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LineClient]:
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if shutil.which("go") is None:
         pytest.skip("there is no go")
-    program = tmp_path_factory.mktemp("go") / "roundtrip"
+    made = tmp_path_factory.mktemp("go") / "roundtrip"
     built = subprocess.run(
-        ["go", "build", "-o", str(program)],
+        ["go", "build", "-o", str(made)],
         cwd=SOURCE,
         capture_output=True,
         text=True,
@@ -39,6 +45,11 @@ def go(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lin
     if built.returncode != 0:
         # Go is too old for the module, or its dependencies are not available.
         pytest.skip(f"go build: {built.stderr.strip().splitlines()[-1:]}")
+    return made
+
+
+@pytest.fixture(scope="module")
+def go(bootstrap: str, program: Path) -> Iterator[LineClient]:
     client = LineClient([str(program), bootstrap])
     yield client
     client.close()
@@ -63,3 +74,34 @@ def test_go_and_librdkafka_read_each_other(go: LineClient, bootstrap: str, topic
         assert_same(
             other.produce(bootstrap, name, other.workload(count, 3), codec), go.consume(name, 3, count)
         )
+
+
+TOKENS = {
+    "delegation.token.secret.key": "the key of all brokers",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT",
+    **listener_settings(
+        "SASL", {"PLAIN": plain_entry(alice="pencil"), "SCRAM-SHA-512": f"{SCRAM_MODULE} required;"}
+    ),
+}
+
+
+def test_go_logs_in_by_a_delegation_token(program: Path, tmp_path: Path) -> None:
+    broker, (port,) = BrokerProcess(tmp_path / "data", TOKENS), held_ports(1)
+    broker.overrides["listeners"] = f"PLAINTEXT://127.0.0.1:{broker.port},SASL://127.0.0.1:{port}"
+    config = tmp_path / "alice.properties"
+    entry = f'{PLAIN_MODULE} required username="alice" password="pencil";'
+    config.write_text(f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.jaas.config={entry}\n")
+
+    def command(*words: str) -> str:
+        ran = CliRunner().invoke(main, words, catch_exceptions=False)
+        assert ran.exit_code == 0, ran.output
+        return ran.stdout
+
+    with broker:
+        given = ("--bootstrap-server", f"127.0.0.1:{port}", "--command-config", str(config))
+        command("topics", "--create", "--topic", "t", "--partitions", "3", *given)
+        token = json.loads(command("tokens", "--create", "--json", *given))
+        by_token = LineClient([str(program), f"127.0.0.1:{port}", token["tokenId"], token["hmac"]])
+        assert_same(by_token.produce("t", 3, 1000, "none"), by_token.consume("t", 3, 1000))
+        by_token.close()
+        assert token["hmac"] not in broker.output

@@ -25,6 +25,7 @@ LIMIT_S = 30.0
 CLIENT_METRICS = 16
 SETTINGS = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
     "barnabas.http.port": "0",
 }
 HTTP = re.compile(r"metrics on (http://\S+/metrics)")

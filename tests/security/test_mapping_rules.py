@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.security.errors import SettingError
-from barnabas.security.mapping_rules import NoRuleMatchesError, PrincipalMapper
+from barnabas.security.java_regex import JavaRegexError
+from barnabas.security.mapping_rules import NoRuleMatchesError, PrincipalMapper, replacement_parts
 
 DN = "CN=duke,OU=ServiceUsers,O=Org,C=US"
 
@@ -73,3 +75,8 @@ def test_rules_that_cannot_be_followed_are_refused(rules: str, said: str) -> Non
 def test_any_rules_give_a_name_or_one_of_two_errors(rules: str, name: str) -> None:
     with contextlib.suppress(SettingError, NoRuleMatchesError):
         assert isinstance(PrincipalMapper(rules).name_of(name), str)
+
+
+def test_a_replacement_that_ends_with_a_backslash_is_one_at_which_java_fails() -> None:
+    with pytest.raises(JavaRegexError, match="ends with a backslash"):
+        replacement_parts("a\\", re.compile("a"))

@@ -14,7 +14,7 @@ SCRAM = 'ScramLoginModule required username="u" password="p" tokenauth="true";'
 def test_plain_sends_name_and_password() -> None:
     login = parse_login("plain", PLAIN)
     assert login == SaslLogin("PLAIN", "u", "p")
-    client = login.client()
+    client = login.client("host")
     assert (client.mechanism, client.initial()) == ("PLAIN", b"\0u\0p")
     assert client.respond(b"") is None
     with pytest.raises(SaslClientError, match="goes on"):
@@ -24,11 +24,9 @@ def test_plain_sends_name_and_password() -> None:
 def test_scram_may_be_for_a_token() -> None:
     login = parse_login("SCRAM-SHA-512", SCRAM)
     assert login == SaslLogin("SCRAM-SHA-512", "u", "p", is_token=True)
-    client = login.client()
-    assert login.is_ready
-    login.prepare()
+    client = login.client("host")
     assert isinstance(client, ScramClient)
-    assert client.initial() != login.client().initial()  # the nonce
+    assert client.initial() != login.client("host").initial()  # the nonce
     assert client.initial().endswith(b"tokenauth=true")
 
 
@@ -42,7 +40,14 @@ def test_a_login_shows_no_password() -> None:
 @pytest.mark.parametrize(
     ("mechanism", "jaas", "said"),
     [
-        ("GSSAPI", PLAIN, "sasl.mechanism=GSSAPI must be one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"),
+        ("DIGEST", PLAIN, "sasl.mechanism=DIGEST must be one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, GSSAPI"),
+        ("GSSAPI", None, "sasl.jaas.config must be set for SASL: .*Krb5LoginModule required useKeyTab=true"),
+        ("GSSAPI", PLAIN, "must name Krb5LoginModule for GSSAPI; it names PlainLoginModule"),
+        (
+            "GSSAPI",
+            "Krb5LoginModule required;",
+            "sasl.jaas.config must have useKeyTab=true or useTicketCache=true",
+        ),
         ("PLAIN", None, "sasl.jaas.config must be set for SASL: .*PlainLoginModule required username="),
         ("PLAIN", SCRAM, "must name PlainLoginModule for PLAIN; it names ScramLoginModule"),
         ("PLAIN", "PlainLoginModule required;", "must have the options username and password"),
@@ -60,8 +65,8 @@ def of_broker(mechanism: str, entries: list[JaasEntry] | None) -> ClientLogin:
 
 
 def test_in_a_broker_the_keys_have_other_names() -> None:
-    with pytest.raises(SettingError, match=r"^m=GSSAPI must be one of"):
-        of_broker("GSSAPI", None)
+    with pytest.raises(SettingError, match=r"^m=DIGEST must be one of"):
+        of_broker("DIGEST", None)
     with pytest.raises(SettingError, match=r"^j must be set"):
         of_broker("PLAIN", None)
     with pytest.raises(SettingError, match=r"^j must name PlainLoginModule for PLAIN; it names none"):
@@ -75,10 +80,26 @@ def test_of_several_login_modules_that_of_the_mechanism_counts() -> None:
     assert of_broker("SCRAM-SHA-256", [scram, plain]) == SaslLogin("SCRAM-SHA-256", "s", "1")
 
 
+def test_kerberos_needs_the_extra() -> None:
+    jaas = 'Krb5LoginModule required useKeyTab=true keyTab="/k" principal="alice@R";'
+    with pytest.raises(SettingError, match=r'sasl.jaas.config must have serviceName="kafka"'):
+        parse_login("GSSAPI", jaas)
+    try:
+        login = parse_login("GSSAPI", jaas, {"sasl.kerberos.service.name": "kafka"})
+    except SettingError as error:
+        assert str(error).startswith("sasl.mechanism=GSSAPI needs the extra `kerberos`")  # noqa: PT017
+    else:
+        assert (login.mechanism, login.user) == ("GSSAPI", "alice@R")
+
+
 def test_oauthbearer_needs_more_properties() -> None:
     entry = 'OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="alice";'
     login = parse_login("OAUTHBEARER", entry, {})
-    assert (login.mechanism, login.user, login.client().mechanism) == ("OAUTHBEARER", "alice", "OAUTHBEARER")
+    assert (login.mechanism, login.user, login.client("host").mechanism) == (
+        "OAUTHBEARER",
+        "alice",
+        "OAUTHBEARER",
+    )
     with pytest.raises(SettingError, match=r"sasl.oauthbearer.token.endpoint.url is set"):
         parse_login("OAUTHBEARER", entry, {"sasl.oauthbearer.token.endpoint.url": "http://x"})
     with pytest.raises(SettingError, match=r'OAuthBearerLoginModule required clientId="\.\.\." clientSecret'):

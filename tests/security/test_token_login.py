@@ -46,7 +46,7 @@ def refused(values: dict[str, str], options: dict[str, str]) -> str:
 
 
 def token_of(client: OAuthBearerLogin) -> str:
-    return parse_initial(client.client().initial()).token
+    return parse_initial(client.client("host").initial()).token
 
 
 # ---- the identity provider
@@ -55,13 +55,13 @@ def token_of(client: OAuthBearerLogin) -> str:
 def test_a_token_of_the_provider_is_used_until_it_is_old() -> None:
     with IdentityProvider({"alice": "alice-secret"}) as provider:
         client = login({**HANDLER, URL: provider.token_url}, {**CLIENT, "scope": "a b", "extension_x": "y"})
-        was_ready = client.is_ready
-        assert (was_ready, client.user, client.mechanism) == (False, "alice", "OAUTHBEARER")
+        begun, begun_together = client.client("host"), client.client("host")
+        assert (begun.blocks, client.user, client.mechanism) == (True, "alice", "OAUTHBEARER")
         assert "secret" not in repr(client)
-        first = parse_initial(client.client().initial())
+        first = parse_initial(begun.initial())
         assert first.extensions == {"x": "y"}
-        assert client.is_ready
-        client.prepare()
+        assert parse_initial(begun_together.initial()).token == first.token
+        assert not client.client("host").blocks
         assert token_of(client) == first.token
         assert [form for _, form in provider.requests] == [
             {"grant_type": ["client_credentials"], "scope": ["a b"]}
@@ -91,7 +91,7 @@ def test_a_wrong_secret() -> None:
     with IdentityProvider({"alice": "other"}) as provider:
         client = login({**HANDLER, URL: provider.token_url}, CLIENT)
         with pytest.raises(SaslClientError, match=r"there is no token: .*HTTP 401: invalid_client"):
-            client.client().initial()
+            client.client("host").initial()
         assert len(provider.requests) == 1  # it is final
 
 
@@ -126,10 +126,10 @@ def test_a_token_in_a_file(tmp_path: Path) -> None:
     assert token_of(client) == text
     path.write_bytes(b"\xff")
     with pytest.raises(SaslClientError, match="no ASCII"):
-        login({**HANDLER, URL: f"file://{path}"}, {}).prepare()
+        token_of(login({**HANDLER, URL: f"file://{path}"}, {}))
     path.unlink()
     with pytest.raises(SaslClientError, match="cannot be read"):
-        login({**HANDLER, URL: f"file://{path}"}, {}).prepare()
+        token_of(login({**HANDLER, URL: f"file://{path}"}, {}))
 
 
 # ---- unsigned tokens
@@ -293,15 +293,16 @@ def test_a_token_is_replaced_after_a_share_of_its_life() -> None:
     source.now_ms = 79_999
     assert token_of(client) == "t1"
     source.now_ms = 80_000
-    assert not client.is_ready
+    assert client.client("host").blocks
     assert token_of(client) == "t2"
 
 
 def test_an_old_token_is_used_while_there_is_no_other() -> None:
     source, client = timed()
-    client.prepare()
+    assert token_of(client) == "t1"
     source.error = ProviderError("gone")
     source.now_ms = 99_999
+    assert client.client("host").blocks
     assert token_of(client) == "t1"
     source.now_ms = 100_000
     with pytest.raises(SaslClientError, match="there is no token: gone"):

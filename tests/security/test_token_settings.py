@@ -2,16 +2,16 @@ from __future__ import annotations
 
 from barnabas.config.catalogue import BROKER_KEYS
 from barnabas.security import token_settings
-from barnabas.security.token_settings import LOGIN_KEYS, URLENCODE
+from barnabas.security.token_settings import TOKEN_LOGIN_KEYS, URLENCODE
 
 
 def test_each_key_is_one_of_kafka() -> None:
     """A broker has all of them but one, which clients alone have."""
-    assert [key for key in LOGIN_KEYS if key not in BROKER_KEYS] == [URLENCODE]
+    assert [key for key in TOKEN_LOGIN_KEYS if key not in BROKER_KEYS] == [URLENCODE]
 
 
 def test_no_key_stands_twice() -> None:
-    assert len(set(LOGIN_KEYS)) == len(LOGIN_KEYS)
+    assert len(set(TOKEN_LOGIN_KEYS)) == len(TOKEN_LOGIN_KEYS)
 
 
 def test_each_class_is_in_the_package_of_kafka() -> None:

@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable, Generator, Mapping
 
 from bench.side_by_side.job import Job, Outcome
-from bench.side_by_side.workers import consuming, java, latency, producing, raw
+from bench.side_by_side.workers import consuming, java, latency, logins, producing, raw
 
 Worker = Generator[None, None, Outcome]
 
@@ -21,6 +21,8 @@ WORKERS: Mapping[str, Callable[[Job], Worker]] = {
     "receive-paced": latency.receive,
     "connections": raw.produce,
     "metadata": raw.metadata,
+    "log-in": logins.log_in,
+    "stay": logins.stay,
     "java-produce": java.produce,
     "java-consume": java.consume,
 }

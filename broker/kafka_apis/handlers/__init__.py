@@ -25,6 +25,7 @@ MODULES: Final = (
     "sasl",
     "scram",
     "acls",
+    "tokens",
     "telemetry",
     "log_dirs",
 )

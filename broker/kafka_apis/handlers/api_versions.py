@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 _SOFTWARE_VERSION: Final = 3
 """The first version in which clients name themselves."""
 
+MAX_SOFTWARE_CHARACTERS: Final = 256
+"""What is kept of the name and of the version of a client's software, which it may send before it has logged in."""
+
 _FEATURES_FROM_ZERO: Final = 4
 """The first version in which a feature's lowest level may be 0; before it such a feature is not shown (KAFKA-17011)."""
 
@@ -33,8 +36,8 @@ def api_versions(broker: Broker, context: RequestContext, request: ApiVersionsRe
         name, software_version = request.client_software_name, request.client_software_version
         if not (_is_software_word(name) and _is_software_word(software_version)):
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
-        context.connection.client_software_name = name
-        context.connection.client_software_version = software_version
+        context.connection.client_software_name = name[:MAX_SOFTWARE_CHARACTERS]
+        context.connection.client_software_version = software_version[:MAX_SOFTWARE_CHARACTERS]
     return ApiVersionsResponse(
         api_keys=_offered(broker),
         supported_features=[

@@ -18,6 +18,7 @@ What a frame does, by state:
 | AUTHENTICATE, after SaslHandshake v0 | a token as it is | the server's token as it is | AUTHENTICATE or COMPLETE |
 | AUTHENTICATE, after SaslHandshake v1 | SaslAuthenticate | the server's token | AUTHENTICATE or COMPLETE |
 | " | SaslAuthenticate, token rejected | SASL_AUTHENTICATION_FAILED, text | fails |
+| " | a token that cannot be taken now (SaslRetriableError) | none | closed at once |
 | " | another API | its error with ILLEGAL_SASL_STATE | fails |
 | " | no request | none | closed at once |
 
@@ -34,12 +35,15 @@ from enum import Enum
 from typing import Final, NamedTuple, Protocol, TypeVar
 
 from barnabas.broker.request import ConnectionInfo, KafkaPrincipal
+from barnabas.broker.security.principals import Naming, PrincipalError
 from barnabas.broker.security.sasl.server import (
     Login,
     Mechanism,
     SaslAuthenticationError,
     SaslError,
+    SaslRetriableError,
     SaslServer,
+    WouldBlockError,
 )
 from barnabas.broker.security.sasl.session import SaslSession, session_lifetime_ms
 from barnabas.protocol.api_keys import ApiKey, known_versions, request_header_version, response_header_version
@@ -190,7 +194,9 @@ class SaslAuthenticator:
 
     def receive(self, frame: bytes) -> Step:
         """Takes the client's next frame. What it raises is a bug: the connection has to close."""
-        assert self._round is None, "one frame at a time"
+        if self._round is not None or self.state is SaslState.FAILED:  # every client waits for an answer
+            when = "after its login has failed" if self._round is None else "while its token is being checked"
+            return self._close(f"it goes on {when}")
         if not self.allows_size(len(frame)):
             return self.reject_size(len(frame))
         try:
@@ -200,10 +206,8 @@ class SaslAuthenticator:
                 return self._token(frame)
         except ProtocolError as error:
             return self._close(WRONG_FIRST_REQUEST if self.state is SaslState.INITIAL_REQUEST else str(error))
-        if self.state is SaslState.REAUTH_BAD_MECHANISM:
-            return self._fail(self._complaint)
-        assert self.state is SaslState.FAILED, self.state
-        return self._close("it goes on after its login has failed")
+        assert self.state is SaslState.REAUTH_BAD_MECHANISM, self.state
+        return self._fail(self._complaint)
 
     def reject_size(self, size: int) -> Step:
         """A frame that claims a length below 0 or above the limit."""
@@ -217,6 +221,8 @@ class SaslAuthenticator:
         """The work of the last step has run."""
         current, self._round = self._round, None
         assert current is not None
+        if self.state is SaslState.FAILED:
+            return self._close("it has gone on while its token was being checked")
         return self._finish(current)
 
     # ---- before the mechanism is known
@@ -282,7 +288,9 @@ class SaslAuthenticator:
         assert server is not None
         if not server.blocks:
             current.evaluate(server)
-            return self._finish(current)
+            if not isinstance(current.error, WouldBlockError):
+                return self._finish(current)
+            current.error = None
         self._round = current
         return Step(Fate.WORK, work=lambda: current.evaluate(server))
 
@@ -296,7 +304,10 @@ class SaslAuthenticator:
         assert mechanism is not None
         if server.login is None:
             return Step(Fate.CONTINUE, current.answer(SaslAuthenticateResponse()))
-        principal = _principal_of(server.login)
+        try:
+            principal = _principal_of(server.login, mechanism.name, self._connection.naming)
+        except PrincipalError as error:
+            return self._reject_token(current, SaslError(str(error)))
         if self._previous is not None and principal != self._previous.principal:
             return self._reject_token(current, SaslAuthenticationError(_changed(self._previous, principal)))
         lifetime_ms = session_lifetime_ms(
@@ -315,6 +326,8 @@ class SaslAuthenticator:
         )
 
     def _reject_token(self, current: _Round, error: SaslError) -> Step:
+        if isinstance(error, SaslRetriableError):
+            return self._close(str(error))
         mechanism = self._mechanism
         assert mechanism is not None
         message = str(error)
@@ -406,8 +419,16 @@ def _api_name(header: RequestHeader) -> str:
     return ApiKey(header.request_api_key).name
 
 
-def _principal_of(login: Login) -> KafkaPrincipal:
-    return KafkaPrincipal(login.authorization_id, token_authenticated=login.token_authenticated)
+def _principal_of(login: Login, mechanism: str, naming: Naming | None) -> KafkaPrincipal:
+    """Raises PrincipalError, where a class of the operator's own names clients."""
+    if naming is None:
+        return KafkaPrincipal(login.authorization_id, token_authenticated=login.token_authenticated)
+    return naming.principal(
+        mechanism,
+        login.authorization_id,
+        token_authenticated=login.token_authenticated,
+        expires_ms=login.expires_ms,
+    )
 
 
 def _changed(previous: SaslSession, principal: KafkaPrincipal) -> str:

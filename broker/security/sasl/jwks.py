@@ -19,6 +19,7 @@ Source: org.apache.kafka.common.security.oauthbearer.internals.secured.Refreshin
 from __future__ import annotations
 
 import logging
+import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final, NamedTuple
@@ -45,7 +46,7 @@ class RefreshTimes(NamedTuple):
 
 
 class ProviderKeys:
-    """The keys of one set. Lives on the event loop, but for `fetch_now`."""
+    """The keys of one set. Lives on the event loop, but for `fetch_now`, `current` and `missed`: for any thread."""
 
     def __init__(
         self, url: str, fetch: Callable[[], bytes], times: RefreshTimes, now_ms: Callable[[], int]
@@ -56,11 +57,12 @@ class ProviderKeys:
         self.fetched_ms: int | None = None
         """When the current keys were fetched."""
         self.failures = 0
-        self.wanted: Callable[[], None] | None = None
-        """Called when the keys should be fetched earlier than planned."""
+        self.wanted: Callable[[], object] | None = None
+        """Called when the keys should be fetched earlier than planned, by any thread."""
         self._fetch = fetch
         self._times = times
         self._now_ms = now_ms
+        self._lock = threading.Lock()  # of what `missed` changes
         self._missed: OrderedDict[str, int] = OrderedDict()  # the moments from which to ask for them again
         self._early_from_ms = 0
         self._failing_since_ms: int | None = None
@@ -84,9 +86,10 @@ class ProviderKeys:
         self.current = keys
         self.fetched_ms = self._now_ms()
         self._failing_since_ms = None
-        for key_id in keys.key_ids:
-            if key_id is not None:
-                self._missed.pop(key_id, None)
+        with self._lock:
+            for key_id in keys.key_ids:
+                if key_id is not None:
+                    self._missed.pop(key_id, None)
         return self._times.refresh_ms or None
 
     def failed(self, error: ProviderError) -> int | None:
@@ -115,12 +118,13 @@ class ProviderKeys:
     def _may_ask(self, key_id: str | None) -> bool:
         if key_id is None or len(key_id) > MAX_KEY_ID_CHARACTERS:
             return False
-        now_ms = self._now_ms()
-        if now_ms < self._missed.get(key_id, 0) or now_ms < self._early_from_ms:
-            return False
-        self._missed[key_id] = now_ms + KEY_ID_INTERVAL_MS
-        self._missed.move_to_end(key_id)
-        if len(self._missed) > REMEMBERED_KEY_IDS:
-            self._missed.popitem(last=False)
-        self._early_from_ms = now_ms + MIN_INTERVAL_MS
-        return True
+        with self._lock:
+            now_ms = self._now_ms()
+            if now_ms < self._missed.get(key_id, 0) or now_ms < self._early_from_ms:
+                return False
+            self._missed[key_id] = now_ms + KEY_ID_INTERVAL_MS
+            self._missed.move_to_end(key_id)
+            if len(self._missed) > REMEMBERED_KEY_IDS:
+                self._missed.popitem(last=False)
+            self._early_from_ms = now_ms + MIN_INTERVAL_MS
+            return True

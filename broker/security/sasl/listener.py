@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from barnabas.broker.security.hooks import FORM, HookError, is_hook, load_hook
 from barnabas.broker.security.jaas_entries import JaasFile, jaas_entries, options_of
+from barnabas.broker.security.principals import has_builder
 from barnabas.broker.security.sasl.plain import PLAIN, USER_PREFIX, JaasLogins, PlainMechanism
 from barnabas.broker.security.sasl.scram import BY_NAME, ScramCredentials, ScramMechanismOfListener
 from barnabas.broker.security.sasl.server import Mechanism
@@ -24,6 +25,8 @@ from barnabas.config.catalogue.sasl import (
     CONNECTIONS_MAX_REAUTH_MS,
     SASL_ENABLED_MECHANISMS,
     SASL_JAAS_CONFIG,
+    SASL_KERBEROS_PRINCIPAL_TO_LOCAL_RULES,
+    SASL_KERBEROS_SERVICE_NAME,
     SASL_LOGIN_CALLBACK_HANDLER_CLASS,
     SASL_LOGIN_CLASS,
     SASL_MECHANISM_INTER_BROKER_PROTOCOL,
@@ -32,16 +35,19 @@ from barnabas.config.catalogue.sasl import (
 )
 from barnabas.config.keys import ConfigError, ConfigKey
 from barnabas.config.layers import InvalidConfigError
+from barnabas.security.kerberos_options import GSSAPI, LOGIN_MODULE, SERVER_EXAMPLE
 from barnabas.security.oauthbearer import OAUTHBEARER
 from barnabas.security.token_settings import (
     LOGIN_HANDLER,
-    LOGIN_MODULE,
     UNSECURED_LOGIN_HANDLER,
     UNSECURED_VALIDATOR_HANDLER,
     VALIDATOR_HANDLER,
 )
+from barnabas.security.token_settings import LOGIN_MODULE as OAUTHBEARER_LOGIN_MODULE
 
 if TYPE_CHECKING:
+    from barnabas.broker.security.sasl.gssapi import GssapiMechanism
+    from barnabas.broker.security.sasl.oauthbearer import OAuthBearerMechanism
     from barnabas.broker.security.sasl.oauthbearer_settings import OAuthBearerSurroundings
 
 _PACKAGE: Final = "org.apache.kafka.common.security"
@@ -59,22 +65,35 @@ class MechanismSettings(NamedTuple):
     max_reauth_ms: int
     hook: Any
     """The class in sasl.server.callback.handler.class, where it is the operator's own; else None."""
+    handler: str | None
+    """What is in sasl.server.callback.handler.class."""
     scram: ScramCredentials
+    config: BrokerConfig
+    listener: str
+    oauthbearer: OAuthBearerSurroundings | None
 
 
 class MechanismKind(NamedTuple):
     """What the configuration of a mechanism may be. `requires_entry`: whether it needs a JAAS entry.
 
-    `make` is None where the reader itself makes the mechanism, of more settings.
+    `make` raises ConfigError or InvalidConfigError for what it cannot be made of.
     """
 
     login_module: str
-    handler: str
-    """Kafka's own callback handler, which stands for what is built in."""
+    handlers: tuple[str, ...]
+    """Kafka's own callback handlers, which stand for what is built in; the first is the default."""
     hook_methods: tuple[str, ...]
     """The methods of an operator's own class; none where there cannot be one."""
     requires_entry: bool
-    make: Callable[[MechanismSettings], Mechanism] | None
+    make: Callable[[MechanismSettings], Mechanism]
+    example: str = ""
+    """The options of an entry, for the error where there is none."""
+    login_handlers: tuple[str, ...] = ()
+    """Kafka's own classes by which this broker may log in at others; for listeners they mean nothing."""
+    hint: Callable[[str], str] = lambda _: (
+        f"must be {FORM}, or left out: there is no JVM here that could run a Java class"
+    )
+    """What to say of a callback handler that is not known here."""
 
 
 def _plain(settings: MechanismSettings) -> Mechanism:
@@ -87,9 +106,115 @@ def _scram(settings: MechanismSettings) -> Mechanism:
     return ScramMechanismOfListener(settings.name, settings.scram, settings.max_reauth_ms)
 
 
+def _gssapi(settings: MechanismSettings) -> GssapiMechanism:
+    from barnabas.broker.security.sasl.gssapi import GssapiMechanism
+    from barnabas.security.errors import SettingError
+    from barnabas.security.kerberos import Acceptor, KerberosError, default_realm
+    from barnabas.security.kerberos_options import KerberosOptionsError, server_options
+    from barnabas.security.kerberos_rules import KerberosShortNamer
+
+    config, listener = settings.config, settings.listener
+    jaas = f"listener.name.{listener.lower()}.{GSSAPI.lower()}.{SASL_JAAS_CONFIG.name}"
+    try:
+        service_name = config.listener_value(listener, SASL_KERBEROS_SERVICE_NAME)
+        acceptor = Acceptor(server_options(settings.options, service_name))
+        rules = config.listener_value(listener, SASL_KERBEROS_PRINCIPAL_TO_LOCAL_RULES)
+        namer = KerberosShortNamer(rules, default_realm())
+    except KerberosOptionsError as error:
+        raise ConfigError(jaas, "[hidden]", f"must {error}") from None
+    except KerberosError as error:
+        reason = f"must have a principal whose keys are in its keytab: {error}"
+        raise ConfigError(jaas, "[hidden]", reason) from None
+    except SettingError as error:
+        found = config.listener_setting(listener, SASL_KERBEROS_PRINCIPAL_TO_LOCAL_RULES)
+        place = "" if found is None else found.place
+        raise ConfigError(
+            error.key if found is None else found.key, error.value, error.requirement, place
+        ) from None
+    # A builder of the operator's own makes a principal of the whole name; these rules are the default builder's.
+    name_of = str if has_builder(config, listener) else namer.name_of
+    return GssapiMechanism(acceptor.context, name_of, settings.max_reauth_ms)
+
+
+def _oauthbearer(settings: MechanismSettings) -> OAuthBearerMechanism:
+    from barnabas.broker.security.sasl.oauthbearer_settings import OAuthBearerConfig
+
+    config, listener = settings.config, settings.listener
+    errors: list[ConfigError] = []
+
+    def value(key: ConfigKey[Any]) -> Any:
+        try:
+            return config.listener_value(listener, key, OAUTHBEARER)
+        except ConfigError as error:
+            errors.append(error)
+            return None
+
+    def reject(key: ConfigKey[Any], requirement: str) -> None:
+        errors.append(_effective_error(config, listener, OAUTHBEARER, key, requirement))
+
+    assert settings.oauthbearer is not None
+    reader = OAuthBearerConfig(value, reject, settings.options, settings.oauthbearer)
+    mechanism = reader.mechanism(settings.handler, settings.hook, settings.max_reauth_ms)
+    if errors or mechanism is None:
+        raise InvalidConfigError(errors)
+    return mechanism
+
+
+def _oauthbearer_hint(handler: str) -> str:
+    from barnabas.broker.security.sasl.oauthbearer_settings import handler_hint
+
+    return handler_hint(handler)
+
+
+def instead(listener: str) -> str:
+    """What most want in place of Kerberos, which is the default: lines to copy."""
+    prefix = f"listener.name.{listener.lower()}"
+    return (
+        "Where Kerberos, which is the default, is not wanted, set lines like\n"
+        f"    {SASL_ENABLED_MECHANISMS.name}=PLAIN,SCRAM-SHA-512\n"
+        f'    {prefix}.plain.sasl.jaas.config={PLAIN_LOGIN_MODULE} required user_alice="a password";\n'
+        f"    {prefix}.scram-sha-512.sasl.jaas.config={SCRAM_LOGIN_MODULE} required;"
+    )
+
+
+def _mechanisms_error(
+    config: BrokerConfig, listener: str, named: tuple[str, ...], requirement: str
+) -> ConfigError:
+    """An error about the mechanisms of a listener."""
+    setting = config.listener_setting(listener, SASL_ENABLED_MECHANISMS)
+    key = SASL_ENABLED_MECHANISMS.name if setting is None else setting.key
+    place = "default" if setting is None else setting.place
+    return ConfigError(key, ",".join(named), requirement, place)
+
+
+def _own_key(listener: str, mechanism: str, key: ConfigKey[Any]) -> str:
+    """A key of one mechanism of one listener."""
+    return f"listener.name.{listener.lower()}.{mechanism.lower()}.{key.name}"
+
+
+def _own_error(
+    config: BrokerConfig, listener: str, mechanism: str, key: ConfigKey[Any], requirement: str
+) -> ConfigError:
+    """An error about a key of a mechanism, whose value is not shown where it may be secret."""
+    name = _own_key(listener, mechanism, key)
+    own = config.unknown.get(name)
+    shown = None if own is None else "[hidden]" if key.sensitive else own.text
+    return ConfigError(name, shown, requirement, "" if own is None else own.place)
+
+
+def _effective_error(
+    config: BrokerConfig, listener: str, mechanism: str, key: ConfigKey[Any], requirement: str
+) -> ConfigError:
+    """The same, but about the setting that counts for the mechanism, wherever it is."""
+    setting = config.listener_setting(listener, key, mechanism)
+    if setting is None:
+        return _own_error(config, listener, mechanism, key, requirement)
+    return ConfigError(setting.key, "[hidden]" if key.sensitive else setting.text, requirement, setting.place)
+
+
 _SCRAM_KIND: Final = MechanismKind(
     SCRAM_LOGIN_MODULE,
-    f"{_PACKAGE}.scram.internals.ScramServerCallbackHandler",
+    (f"{_PACKAGE}.scram.internals.ScramServerCallbackHandler",),
     (),
     requires_entry=False,  # Kafka wants one, which has nothing in it
     make=_scram,
@@ -97,18 +222,29 @@ _SCRAM_KIND: Final = MechanismKind(
 MECHANISMS: Final[dict[str, MechanismKind]] = {
     PLAIN: MechanismKind(
         PLAIN_LOGIN_MODULE,
-        f"{_PACKAGE}.plain.internals.PlainServerCallbackHandler",
+        (f"{_PACKAGE}.plain.internals.PlainServerCallbackHandler",),
         ("authenticate",),
         requires_entry=True,
         make=_plain,
+        example=f'{USER_PREFIX}alice="a password"',
     ),
     **dict.fromkeys(BY_NAME, _SCRAM_KIND),
-    OAUTHBEARER: MechanismKind(
+    GSSAPI: MechanismKind(
         LOGIN_MODULE,
-        UNSECURED_VALIDATOR_HANDLER,
+        (f"{_PACKAGE}.authenticator.SaslServerCallbackHandler",),
+        (),
+        requires_entry=True,
+        make=_gssapi,
+        example=SERVER_EXAMPLE,
+    ),
+    OAUTHBEARER: MechanismKind(
+        OAUTHBEARER_LOGIN_MODULE,
+        (UNSECURED_VALIDATOR_HANDLER, VALIDATOR_HANDLER),
         ("validate",),
         requires_entry=False,
-        make=None,
+        make=_oauthbearer,
+        login_handlers=(LOGIN_HANDLER, UNSECURED_LOGIN_HANDLER),
+        hint=_oauthbearer_hint,
     ),
 }
 """The mechanisms that there are, by name."""
@@ -157,7 +293,7 @@ class _Reader:
         self._listener = listener
         self._scram = scram
         self._file = jaas_file
-        self._oauthbearer_surroundings = oauthbearer
+        self._oauthbearer = oauthbearer
 
     def mechanisms(self) -> dict[str, Mechanism]:
         enabled = self.value(SASL_ENABLED_MECHANISMS, None) or ()
@@ -183,19 +319,35 @@ class _Reader:
 
     def _mechanism(self, name: str, kind: MechanismKind) -> Mechanism | None:
         before = len(self.errors)
+        if name == GSSAPI and not self._has_kerberos():
+            return None
         options = self._options(name, kind)
         hook = self._hook(name, kind)
         self._reject_class(name, SASL_LOGIN_CLASS)
-        if not (
-            name == OAUTHBEARER and self._own_login_handler(name) in (LOGIN_HANDLER, UNSECURED_LOGIN_HANDLER)
-        ):
+        if self._own_text(name, SASL_LOGIN_CALLBACK_HANDLER_CLASS) not in kind.login_handlers:
             self._reject_class(name, SASL_LOGIN_CALLBACK_HANDLER_CLASS)
         max_reauth_ms = self.value(CONNECTIONS_MAX_REAUTH_MS, name)
         if len(self.errors) > before:
             return None
-        settings = MechanismSettings(name, options, max_reauth_ms, hook, self._scram)
+        settings = MechanismSettings(
+            name,
+            options,
+            max_reauth_ms,
+            hook,
+            self._own_text(name, SASL_SERVER_CALLBACK_HANDLER_CLASS),
+            self._scram,
+            self._config,
+            self._listener,
+            self._oauthbearer,
+        )
         try:
-            return self._oauthbearer(settings) if kind.make is None else kind.make(settings)
+            return kind.make(settings)
+        except ConfigError as error:
+            self.errors.append(error)
+            return None
+        except InvalidConfigError as error:
+            self.errors += error.errors
+            return None
         except Exception as error:  # of a hook's constructor: its text may have an option's value in it
             self._reject(
                 SASL_SERVER_CALLBACK_HANDLER_CLASS,
@@ -204,25 +356,17 @@ class _Reader:
             )
             return None
 
-    def _oauthbearer(self, settings: MechanismSettings) -> Mechanism | None:
-        from barnabas.broker.security.sasl.oauthbearer_settings import (
-            OAuthBearerConfig,
-        )  # only where it is enabled
+    def _has_kerberos(self) -> bool:
+        """Whether the library is there; if not, that is among the errors."""
+        from barnabas.security.kerberos import KerberosMissingError, library
 
-        assert self._oauthbearer_surroundings is not None
-        own = self._config.unknown.get(self._key(OAUTHBEARER, SASL_SERVER_CALLBACK_HANDLER_CLASS))
-        handler = None if own is None else own.text.strip()
-        reader = OAuthBearerConfig(
-            lambda key: self.value(key, OAUTHBEARER),
-            lambda key, requirement: self._reject_value(key, OAUTHBEARER, requirement),
-            settings.options,
-            self._oauthbearer_surroundings,
-        )
-        return reader.mechanism(handler, settings.hook, settings.max_reauth_ms)
-
-    def _own_login_handler(self, name: str) -> str | None:
-        own = self._config.unknown.get(self._key(name, SASL_LOGIN_CALLBACK_HANDLER_CLASS))
-        return None if own is None else own.text.strip()
+        try:
+            library()
+        except KerberosMissingError as error:
+            requirement = f"{error}. {instead(self._listener)}"
+            self.errors.append(_mechanisms_error(self._config, self._listener, (GSSAPI,), requirement))
+            return False
+        return True
 
     # ---- JAAS
 
@@ -245,11 +389,12 @@ class _Reader:
         return options_of(kind.login_module, given.entries)
 
     def _wanted_entry(self, name: str) -> str:
-        module = MECHANISMS[name].login_module
-        return (
-            f'must be set, as {module} required {USER_PREFIX}alice="a password"; '
+        kind = MECHANISMS[name]
+        wanted = (
+            f"must be set, as {kind.login_module} required {kind.example}; "
             "(or the static JAAS file must have an entry KafkaServer)"
         )
+        return f"{wanted}. {instead(self._listener)}" if name == GSSAPI else wanted
 
     # ---- classes
 
@@ -266,13 +411,13 @@ class _Reader:
                 )
             return None
         text = own.text.strip()
-        if text == kind.handler or (name == OAUTHBEARER and text == VALIDATOR_HANDLER):
+        if text in kind.handlers:
             return None
         if not kind.hook_methods:
-            self._reject(SASL_SERVER_CALLBACK_HANDLER_CLASS, name, f"must be {kind.handler}, or left out")
+            self._reject(SASL_SERVER_CALLBACK_HANDLER_CLASS, name, f"must be {kind.handlers[0]}, or left out")
             return None
         if not is_hook(text):
-            self._reject(SASL_SERVER_CALLBACK_HANDLER_CLASS, name, self._hint(name, text))
+            self._reject(SASL_SERVER_CALLBACK_HANDLER_CLASS, name, kind.hint(text))
             return None
         try:
             return load_hook(text, *kind.hook_methods)
@@ -282,13 +427,6 @@ class _Reader:
             )
             return None
 
-    def _hint(self, name: str, text: str) -> str:
-        if name != OAUTHBEARER:
-            return f"must be {FORM}, or left out: there is no JVM here that could run a Java class"
-        from barnabas.broker.security.sasl.oauthbearer_settings import handler_hint
-
-        return handler_hint(text)
-
     def _reject_class(self, name: str, key: ConfigKey[Any]) -> None:
         if self._key(name, key) in self._config.unknown:
             self._reject(key, name, "must be left out: there is no JVM here that could run a Java class")
@@ -296,37 +434,21 @@ class _Reader:
     # ---- errors
 
     def _key(self, mechanism: str, key: ConfigKey[Any]) -> str:
-        return f"listener.name.{self._listener.lower()}.{mechanism.lower()}.{key.name}"
+        return _own_key(self._listener, mechanism, key)
+
+    def _own_text(self, mechanism: str, key: ConfigKey[Any]) -> str | None:
+        own = self._config.unknown.get(self._key(mechanism, key))
+        return None if own is None else own.text.strip()
 
     def _reject(self, key: ConfigKey[Any], mechanism: str, requirement: str) -> None:
-        """Adds an error about a key of a mechanism, whose value is not shown where it may be secret."""
-        name = self._key(mechanism, key)
-        own = self._config.unknown.get(name)
-        shown = None if own is None else "[hidden]" if key.sensitive else own.text
-        self.errors.append(ConfigError(name, shown, requirement, "" if own is None else own.place))
-
-    def _reject_value(self, key: ConfigKey[Any], mechanism: str, requirement: str) -> None:
-        """Adds an error about a key of a mechanism, wherever it is set."""
-        setting = self._config.listener_setting(self._listener, key, mechanism)
-        if setting is None:
-            self._reject(key, mechanism, requirement)
-            return
-        shown = "[hidden]" if key.sensitive else setting.text
-        self.errors.append(ConfigError(setting.key, shown, requirement, setting.place))
+        self.errors.append(_own_error(self._config, self._listener, mechanism, key, requirement))
 
     def _reject_mechanisms(self, enabled: tuple[str, ...]) -> None:
-        setting = self._config.listener_setting(self._listener, SASL_ENABLED_MECHANISMS)
-        lower = self._listener.lower()
         requirement = (
-            f"must be among {', '.join(MECHANISMS)} for listener {self._listener}, which asks for SASL. Kerberos, "
-            "which is the default, is not served yet. What most want instead are lines like\n"
-            f"    sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-512\n"
-            f'    listener.name.{lower}.plain.sasl.jaas.config={PLAIN_LOGIN_MODULE} required user_alice="a password";\n'
-            f"    listener.name.{lower}.scram-sha-512.sasl.jaas.config={SCRAM_LOGIN_MODULE} required;"
+            f"must be among {', '.join(MECHANISMS)} for listener {self._listener}, which asks for SASL. "
+            f"{instead(self._listener)}"
         )
-        key = SASL_ENABLED_MECHANISMS.name if setting is None else setting.key
-        place = "default" if setting is None else setting.place
-        self.errors.append(ConfigError(key, ",".join(enabled), requirement, place))
+        self.errors.append(_mechanisms_error(self._config, self._listener, enabled, requirement))
 
     def _check_inter_broker_mechanism(self, enabled: tuple[str, ...]) -> None:
         mechanism = self._config[SASL_MECHANISM_INTER_BROKER_PROTOCOL]

@@ -2,7 +2,7 @@ r"""OAUTHBEARER (KIP-255, KIP-768): the client sends a token that an identity pr
 
 A token that is not accepted is answered with {"status":"invalid_token"}, which is not an error yet; the client sends
 \x01 then, and the login fails with that text. Extensions of the message are accepted, and mean nothing. The session
-ends when the token does.
+ends when the token does. A token of more than LONG_BYTES is checked in a thread.
 
 Who checks tokens: the keys of the identity provider (`jwks`), or a class of the operator's own, as
 `sasl.server.callback.handler.class=python:module:Class`, with the prefix of listener and mechanism. As an example, for
@@ -41,7 +41,7 @@ from collections.abc import Callable
 from typing import Any, Final, Protocol
 
 from barnabas.broker.security.sasl.jwks import ProviderKeys
-from barnabas.broker.security.sasl.server import Login, SaslAuthenticationError, SaslError
+from barnabas.broker.security.sasl.server import Login, SaslAuthenticationError, SaslError, WouldBlockError
 from barnabas.security.json_web_tokens import (
     BearerToken,
     TokenError,
@@ -55,11 +55,14 @@ from barnabas.security.unsecured_tokens import ScopeError, UnsecuredRules, check
 
 logger = logging.getLogger("barnabas.security")
 
+LONG_BYTES: Final = 4 * 1024
+"""The event loop decodes and checks up to so many, which takes a millisecond; 512 KiB take a hundred."""
+
 _USER_AND_END: Final = 2
 
 
 class TokenValidator(Protocol):
-    """Whether a token lets its bearer in."""
+    """Whether a token lets its bearer in. Called by the event loop, and by threads."""
 
     @property
     def blocks(self) -> bool:
@@ -157,6 +160,9 @@ class OAuthBearerServer:
         self.login: Login | None = None
 
     def evaluate(self, token: bytes) -> bytes:
+        if len(token) > LONG_BYTES and not self.blocks:
+            self.blocks = True
+            raise WouldBlockError
         rejection, self._rejection = self._rejection, None
         if rejection is not None and token == ABORT:
             raise SaslAuthenticationError(rejection.answer, reason=rejection.reason)

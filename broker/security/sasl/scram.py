@@ -6,7 +6,8 @@
     broker: v=<signature>                                 server-final
 
 Credentials are those of the metadata: salt, iterations, StoredKey and ServerKey, no password. The broker computes two
-HMACs a login; only clients compute the many of PBKDF2.
+HMACs a login; only clients compute the many of PBKDF2, but for the first login by a delegation token (extension
+tokenauth=true, KIP-48), whose credential is made of the token's secret.
 
 A user without credentials gets as far as one with them, with a salt that its name and a secret of this broker
 determine, and fails in the last round by the same words: so nobody learns from a login which users exist. (Kafka
@@ -24,9 +25,9 @@ import re
 import secrets
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
-from barnabas.broker.security.sasl.server import Login, SaslAuthenticationError, SaslError
+from barnabas.broker.security.sasl.server import Login, SaslAuthenticationError, SaslError, WouldBlockError
 from barnabas.protocol.messages.cluster_records import UserScramCredentialRecord
 from barnabas.protocol.messages.security import HASH_NAMES, MIN_ITERATIONS, ScramMechanism
 from barnabas.security.scram import hmac_of, is_proof
@@ -42,6 +43,9 @@ TOKEN_AUTH: Final = "tokenauth"
 NONCE_BYTES: Final = 20
 MOCK_SALT_BYTES: Final = 20
 """As many as `--add-scram` makes."""
+
+MAX_MESSAGE_BYTES: Final = 4096
+"""A longer one is no login, and would keep the event loop busy. (Kafka takes sasl.server.max.receive.size.)"""
 
 _VALUE: Final = r"[\x01-\x2b\x2d-\x7f]+"  # all ASCII but NUL and the comma
 _SASL_NAME: Final = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
@@ -71,8 +75,16 @@ class Credential(NamedTuple):
 
 
 ScramRecords = Mapping[tuple[str, int], UserScramCredentialRecord]
-TokenCredentials = Callable[[str, ScramMechanism], Credential | None]
-"""The credential of a delegation token, by its id."""
+
+
+class TokenCredentials(Protocol):
+    """Credentials of delegation tokens, by their ids: DelegationTokens."""
+
+    def is_ready(self, token_id: str, mechanism: ScramMechanism) -> bool:
+        """Whether `credential` answers at once; else it takes milliseconds, and has to run in a thread."""
+
+    def credential(self, token_id: str, mechanism: ScramMechanism, salt: bytes) -> Credential | None:
+        """The credential of a token under a salt, which is always the same; None where it lets nobody in."""
 
 
 class ScramCredentials:
@@ -84,16 +96,15 @@ class ScramCredentials:
     def __init__(self) -> None:
         self._records: Callable[[], ScramRecords] = dict
         self._secret = secrets.token_bytes(32)
-        self._token: TokenCredentials = _no_token
+        self._tokens: TokenCredentials | None = None
 
     def attach(
-        self, records: Callable[[], ScramRecords], secret: bytes, token: TokenCredentials | None = None
+        self, records: Callable[[], ScramRecords], secret: bytes, tokens: TokenCredentials | None = None
     ) -> None:
         """`records` returns the newest credentials; `secret` is the same at every start of this broker."""
         self._records = records
         self._secret = secret
-        if token is not None:
-            self._token = token
+        self._tokens = tokens
 
     def find(self, user: str, mechanism: ScramMechanism) -> Credential | None:
         record = self._records().get((user, mechanism))
@@ -101,20 +112,25 @@ class ScramCredentials:
             return None
         return Credential(user, record.salt, record.iterations, record.stored_key, record.server_key)
 
+    def is_token_ready(self, token_id: str, mechanism: ScramMechanism) -> bool:
+        """Whether `find_token` answers at once."""
+        return self._tokens is None or self._tokens.is_ready(token_id, mechanism)
+
     def find_token(self, token_id: str, mechanism: ScramMechanism) -> Credential | None:
-        return self._token(token_id, mechanism)
+        """The salt is that of `mock`: it does not tell whether there is such a token, or that it changes."""
+        if self._tokens is None:
+            return None
+        return self._tokens.credential(token_id, mechanism, self._mock_salt(token_id, mechanism))
 
     def mock(self, user: str, mechanism: ScramMechanism) -> Credential:
         """What looks like a credential of this user from outside, always the same, and lets nobody in."""
         size = hashlib.new(HASH_NAMES[mechanism]).digest_size
+        salt = self._mock_salt(user, mechanism)
+        return Credential(user, salt, MIN_ITERATIONS, secrets.token_bytes(size), bytes(size))
+
+    def _mock_salt(self, user: str, mechanism: ScramMechanism) -> bytes:
         salt = hmac_of("sha256", self._secret, f"{mechanism.label}\0{user}".encode())
-        return Credential(
-            user, salt[:MOCK_SALT_BYTES], MIN_ITERATIONS, secrets.token_bytes(size), bytes(size)
-        )
-
-
-def _no_token(token_id: str, mechanism: ScramMechanism) -> Credential | None:
-    return None
+        return salt[:MOCK_SALT_BYTES]
 
 
 class ClientFirst(NamedTuple):
@@ -165,6 +181,8 @@ def parse_client_final(token: bytes) -> ClientFinal:
 
 def _text(token: bytes) -> str:
     """The characters are ASCII; user names beyond it do not fit the form of Kafka's messages, which is kept to."""
+    if len(token) > MAX_MESSAGE_BYTES:
+        raise SaslError(f"a message of SCRAM has more than {MAX_MESSAGE_BYTES} bytes")
     try:
         return token.decode("ascii")
     except UnicodeDecodeError:
@@ -173,8 +191,6 @@ def _text(token: bytes) -> str:
 
 class ScramServer:
     """One login by SCRAM."""
-
-    blocks: Final = False
 
     def __init__(self, mechanism: ScramMechanism, credentials: ScramCredentials) -> None:
         self._mechanism = mechanism
@@ -185,16 +201,21 @@ class ScramServer:
         self._nonce = ""
         self._credential: Credential | None = None
         self._is_mock = False
+        self.blocks = False
         self.user: str | None = None
         self.login: Login | None = None
 
     def evaluate(self, token: bytes) -> bytes:
+        """Raises WouldBlockError for the first login by a delegation token, whose keys have to be computed."""
         return self._begin(token) if self._first is None else self._finish(self._first, token)
 
     def _begin(self, token: bytes) -> bytes:
         first = parse_client_first(token)
         self.user = first.name
         by_token = first.extensions.get(TOKEN_AUTH, "").lower() == "true"
+        if by_token and not self.blocks and not self._credentials.is_token_ready(first.name, self._mechanism):
+            self.blocks = True
+            raise WouldBlockError
         find = self._credentials.find_token if by_token else self._credentials.find
         credential = find(first.name, self._mechanism)
         if first.authorization_id not in ("", first.name):
@@ -205,6 +226,7 @@ class ScramServer:
         self._is_mock = credential is None
         self._credential = credential or mock
         self._first = first
+        self.blocks = False
         self._nonce = first.nonce + b64encode(secrets.token_bytes(NONCE_BYTES)).decode()
         salt = b64encode(self._credential.salt).decode()
         self._server_first = f"r={self._nonce},s={salt},i={self._credential.iterations}"

@@ -1,7 +1,7 @@
 """The seam between the authenticator and the mechanisms of SASL: what one login by one mechanism is.
 
-A mechanism is a `Mechanism`, which makes a `SaslServer` for each login. Another one (GSSAPI, SCRAM by
-delegation token) is another module with such a class, and an entry in `listener.MECHANISMS`.
+A mechanism is a `Mechanism`, which makes a `SaslServer` for each login. Another one is another module with such a
+class, and an entry in `listener.MECHANISMS`.
 
 Source: javax.security.sasl.SaslServer.
 """
@@ -24,6 +24,14 @@ class SaslAuthenticationError(SaslError):
     def __init__(self, text: str, *, reason: str | None = None) -> None:
         super().__init__(text)
         self.reason = reason or text
+
+
+class WouldBlockError(Exception):
+    """This token takes longer than the loop may wait: it has to be evaluated again, in a thread."""
+
+
+class SaslRetriableError(SaslError):
+    """A login cannot be completed now, and that is no failure: the connection closes, and the client tries again."""
 
 
 class Login(NamedTuple):
@@ -50,7 +58,10 @@ class SaslServer(Protocol):
         """The result; None until the login is complete."""
 
     def evaluate(self, token: bytes) -> bytes:
-        """The answer to the client's token; may be empty. Raises SaslError, after which the login has failed."""
+        """The answer to the client's token; may be empty. Raises SaslError, after which the login has failed.
+
+        May raise WouldBlockError where `blocks` was False: then `blocks` is True, and the same token comes again.
+        """
 
 
 class Mechanism(Protocol):

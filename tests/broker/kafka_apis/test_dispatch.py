@@ -13,7 +13,6 @@ import pytest
 from barnabas.broker.kafka_apis import handlers
 from barnabas.broker.kafka_apis.api_checks import API_CHECKS
 from barnabas.broker.kafka_apis.dispatch import KafkaApis
-from barnabas.broker.membership.forwarding import serialized_principal
 from barnabas.broker.metadata.image import BROKER_LOGGER_RESOURCE
 from barnabas.broker.network.in_flight import MeteredAnswer
 from barnabas.broker.pending import Pending
@@ -27,6 +26,7 @@ from barnabas.broker.request import (
     RequestContext,
     api,
 )
+from barnabas.broker.security.principals import serialized_principal
 from barnabas.protocol.api_keys import ApiKey, request_header_version, request_type
 from barnabas.protocol.codec import decode, encode, join_chunks
 from barnabas.protocol.errors import ErrorCode, ProtocolError

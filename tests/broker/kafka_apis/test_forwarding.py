@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from barnabas.broker.controller.embedded import Decision
 from barnabas.broker.kafka_apis.forwarding import RequestForwarder
 from barnabas.broker.membership.controller_channel import ChannelError, DeadlineExpired
 from barnabas.broker.membership.forwarding import ForwardingManager
 from barnabas.broker.metadata.image import BROKER_LOGGER_RESOURCE, BROKER_RESOURCE, TOPIC_RESOURCE
-from barnabas.broker.request import REGISTRY
+from barnabas.broker.request import REGISTRY, KafkaPrincipal
 from barnabas.protocol.api_keys import ApiKey, response_header_version
 from barnabas.protocol.codec import encode
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from barnabas.protocol.messages.cluster import EnvelopeRequest, EnvelopeResponse
+from barnabas.protocol.messages.cluster_records import DelegationTokenRecord
 from barnabas.protocol.messages.configs import (
     AlterConfigsRequest,
     AlterConfigsResponse,
@@ -26,6 +29,13 @@ from barnabas.protocol.messages.configs import (
 )
 from barnabas.protocol.messages.headers import RequestHeader, ResponseHeader
 from barnabas.protocol.messages.metadata import MetadataRequest
+from barnabas.protocol.messages.tokens import (
+    CreateDelegationTokenRequest,
+    CreateDelegationTokenResponse,
+    DescribeDelegationTokenRequest,
+    ExpireDelegationTokenRequest,
+    RenewDelegationTokenRequest,
+)
 from barnabas.protocol.messages.topics import DeleteTopicsRequest, DeleteTopicsResponse
 from barnabas.protocol.messages.voters import AddRaftVoterRequest, AddRaftVoterResponse
 from barnabas.protocol.schema import Message, VersionRange
@@ -108,6 +118,57 @@ def test_without_a_response_everything_in_the_request_has_failed(member: Member)
         assert client >> DELETE << WAITS
         member.fail(result)
         assert client << Like(responses=[Like(name="t", error_code=error)])
+
+
+def test_a_login_that_may_not_have_tokens_is_answered_here(member: Member) -> None:
+    client = member.client(2)
+    refused = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+    for request in (
+        CreateDelegationTokenRequest(renewers=[]),
+        RenewDelegationTokenRequest(hmac=b"secret"),
+        ExpireDelegationTokenRequest(hmac=b"secret"),
+    ):
+        assert client >> request << Like(error_code=refused, expiry_timestamp_ms=-1)
+    assert member.channel.submit.submitted == []
+
+
+def test_changes_of_tokens_are_decided_by_the_controller(member: Member) -> None:
+    client = member.client(2)
+    client.info.security_protocol = "SASL_SSL"
+    client.info.principal = KafkaPrincipal("alice")
+    assert client >> CreateDelegationTokenRequest(renewers=[]) << WAITS
+    member.answer(CreateDelegationTokenResponse(principal_name="alice", hmac=b"secret"))
+    assert client << Like(error_code=0, principal_name="alice", hmac=b"secret")
+    assert client >> RenewDelegationTokenRequest(hmac=b"secret") << WAITS
+    header, request = member.forwarded
+    assert (header.request_api_key, request.hmac) == (ApiKey.RENEW_DELEGATION_TOKEN, b"secret")
+    member.fail(DeadlineExpired("too late"))
+    assert client << Like(error_code=ErrorCode.REQUEST_TIMED_OUT, expiry_timestamp_ms=0)
+    assert client >> CreateDelegationTokenRequest(renewers=[]) << WAITS
+    member.fail(DeadlineExpired("too late"))
+    assert client << Like(
+        error_code=ErrorCode.REQUEST_TIMED_OUT, principal_name="ANONYMOUS", issue_timestamp_ms=-1
+    )
+
+
+def test_tokens_are_described_from_the_metadata_here(tmp_path: Path) -> None:
+    broker = InProcessBroker(tmp_path, {"delegation.token.secret.key": "the key of the cluster"})
+    member = Member(broker)
+    record = DelegationTokenRecord(
+        owner="User:alice", requester="User:bob", renewers=[], token_id="from the controller"
+    )
+    broker.controller.submit(lambda _: Decision(None, [record]), lambda error: None)
+    client = member.client(3)
+    client.info.security_protocol = "SASL_SSL"
+    client.info.principal = KafkaPrincipal("alice")
+    assert (
+        client
+        >> DescribeDelegationTokenRequest(owners=None)
+        << Like(
+            error_code=0, tokens=[Like(token_id="from the controller", token_requester_principal_name="bob")]
+        )
+    )
+    broker.kill()
 
 
 def test_a_response_to_another_request_is_none(member: Member) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from barnabas.broker.kafka_apis.dispatch import KafkaApis
-from barnabas.broker.kafka_apis.unauthenticated import UnauthenticatedApis
+from barnabas.broker.kafka_apis.unauthenticated import MAX_ANSWERED_BYTES, UnauthenticatedApis
 from barnabas.protocol.api_keys import ApiKey, response_header_version, response_type
 from barnabas.protocol.codec import decode
 from barnabas.protocol.errors import ErrorCode, ProtocolError
@@ -95,3 +95,12 @@ def test_requests_without_a_place_for_an_error_have_no_answer(apis: KafkaApis) -
 def test_what_cannot_be_decoded_is_not_answered(apis: KafkaApis, frame: bytes) -> None:
     with pytest.raises(ProtocolError):
         UnauthenticatedApis(apis).reject_before_login(frame, ErrorCode.ILLEGAL_SASL_STATE, "not now")
+
+
+def test_a_large_request_is_not_decoded(apis: KafkaApis) -> None:
+    """Its decoding would stop the loop, for a client that nobody knows."""
+    for count, is_answered in ((200, True), (400, False)):
+        message = CreateTopicsRequest(topics=[CreateTopicsRequest.CreatableTopic(name="t")] * count)
+        assert (len(request(message, 7)) <= MAX_ANSWERED_BYTES) is is_answered
+        answer = rejected(apis, message, 7)
+        assert (answer is not None and len(answer.topics) == count) is is_answered

@@ -11,7 +11,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from barnabas.broker.logging.setup import AUDIT_LOGGER, START_LINES_WAIT_S, RateLimit, StartLines, configure
+from barnabas.broker.logging.setup import (
+    AUDIT_LOGGER,
+    START_LINES_WAIT_S,
+    RateLimit,
+    StartLines,
+    configure,
+    escaped,
+)
 from tests.broker.fakes import ManualTimer
 
 
@@ -150,3 +157,33 @@ def test_remembered_causes_are_bounded() -> None:
         assert limit.admit(key) == 0
     assert len(limit._seen) == 1000
     assert limit.admit(4999) is None
+
+
+def test_names_cannot_begin_a_line_or_control_the_terminal() -> None:
+    stream = Terminal()
+    configure("INFO", stream)
+    logger = logging.getLogger("barnabas.groups")
+    logger.info("Group %s: %d members, %r, %s", "g\nready\x1b[2K", 3, "m\n", ValueError("x\u2028y"))
+    logger.info("%s and %s", 1, "plain")
+    (first, second) = said(stream)
+    assert "Group g\\nready\\x1b[2K: 3 members, 'm\\n', x\\u2028y" in first
+    assert "1 and plain" in second
+
+
+def test_lines_of_our_own_may_have_several_lines() -> None:
+    stream = Terminal()
+    configure("INFO", stream)
+    logging.getLogger("barnabas").info("one\ntwo")
+    assert len(said(stream)) == 2
+
+
+def test_json_escapes_once() -> None:
+    stream = io.StringIO()
+    configure("INFO", stream)
+    logging.getLogger("barnabas").info("Group %s", "g\nready")
+    (line,) = said(stream)
+    assert json.loads(line)["message"] == "Group g\nready"
+
+
+def test_text_without_such_characters_is_unchanged() -> None:
+    assert escaped("a\\n é") == "a\\n é"

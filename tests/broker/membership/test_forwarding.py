@@ -10,10 +10,10 @@ from barnabas.broker.membership.forwarding import (
     ForwardingManager,
     ForwardResult,
     packed_address,
-    serialized_principal,
 )
 from barnabas.broker.node_client.channel import UnsupportedVersion
 from barnabas.broker.request import CLOSE_CONNECTION, ConnectionInfo, KafkaPrincipal, RequestContext
+from barnabas.broker.security.principals import AuthenticationContext, Naming
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.cluster import EnvelopeRequest, EnvelopeResponse
@@ -101,10 +101,27 @@ def test_addresses(host: str, packed: bytes) -> None:
     assert packed_address(host) == packed
 
 
-def test_a_principal_is_written_whole() -> None:
-    assert serialized_principal(KafkaPrincipal("u", token_authenticated=True)) == b"\0\0\x05User\x02u\x01\0"
-    assert serialized_principal(KafkaPrincipal("g", "Group")) == b"\0\0\x06Group\x02g\0\0"
-    assert serialized_principal(KafkaPrincipal("CN=a:b")) == b"\0\0\x05User\x07CN=a:b\0\0"
+def test_a_builder_of_the_operators_own_writes_its_principals() -> None:
+    class Builder:
+        def build(self, context: AuthenticationContext) -> tuple[str, str]:
+            return "Team", context.client_address
+
+        def serialize(self, principal: KafkaPrincipal) -> bytes:
+            return str(principal).encode()
+
+    connection = ConnectionInfo(
+        connection_id=2,
+        listener_name="OWN",
+        client_host="192.0.2.7",
+        client_port=50_000,
+        local_host="192.0.2.1",
+        local_port=9092,
+    )
+    connection.naming = Naming(Builder(), connection)
+    connection.principal = connection.naming.principal()
+    channel = Channel()
+    ForwardingManager(channel).forward(b"frame", connection)
+    assert channel.submit.last(EnvelopeRequest).request_principal == b"Team:192.0.2.7"
 
 
 def create() -> CreateTopicsRequest:

@@ -357,7 +357,7 @@ def security() -> list[Message]:
 
 def test_added_entries_can_be_removed() -> None:
     image, delta = replay(security())
-    assert (delta.acl_changes, delta.scram_changes) == ({A}, {("u", 1)})
+    assert (delta.acl_changes, delta.scram_changes, delta.token_changes) == ({A}, {("u", 1)}, {"t"})
     assert delta.feature_changes == {"metadata.version", "group.version"}
     assert image.metadata_version == 30
     image, delta = replayed(
@@ -369,7 +369,7 @@ def test_added_entries_can_be_removed() -> None:
             FeatureLevelRecord(name="group.version", feature_level=0),
         ],
     )
-    assert (delta.acl_changes, delta.scram_changes) == ({A}, {("u", 1)})
+    assert (delta.acl_changes, delta.scram_changes, delta.token_changes) == ({A}, {("u", 1)}, {"t"})
     assert (image.acls, image.scram, image.tokens) == ({}, {}, {})
     assert image.features == {"metadata.version": 30}
 
@@ -395,6 +395,7 @@ def test_the_delta_of_everything_names_everything() -> None:
     assert delta.created_topics == {"t"}
     assert delta.config_changes == {(TOPIC_RESOURCE, "t")}
     assert (delta.broker_changes, delta.acl_changes, delta.scram_changes) == ({1}, {A}, {("u", 1)})
+    assert delta.token_changes == {"t"}
     assert [*delta.partitions_of(image.topics["t"])] == [*image.topics["t"].partitions.values()]
 
 

@@ -31,6 +31,7 @@ def names(delta: MetadataDelta) -> tuple[object, ...]:
         delta.quota_changes,
         delta.scram_changes,
         delta.acl_changes,
+        delta.token_changes,
         delta.feature_changes,
         delta.broker_changes,
     )

@@ -95,3 +95,13 @@ def test_rates_of_connections() -> None:
     assert values(metrics, f"{prefix}_broker_connection_accept_rate") == {(): 3.0}
     assert values(metrics, f"{prefix}_connection_accept_throttle_time") == {("A",): 500.0, ("B",): 0.0}
     assert values(metrics, f"{prefix}_ip_connection_accept_throttle_time") == {("A",): 0.0, ("B",): 1000.0}
+
+
+def test_long_client_ids_are_shortened_and_stay_apart(quotas: QuotaManagers) -> None:
+    """Two series with the same labels would make the whole scrape fail."""
+    quotas.produce.update((None, ANY), 50.0)
+    for client_id in ("x" * 30_000, "x" * 30_001):
+        RequestMeter(quotas, ALICE, client_id, 1000, 0.0).settle(ApiKey.PRODUCE)
+    series = values(metrics_of(quotas), "kafka_server_quota_byte_rate")
+    assert len(series) == 2
+    assert all(len(label) <= 256 for labels in series for label in labels)

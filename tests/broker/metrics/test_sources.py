@@ -335,6 +335,7 @@ async def test_every_declared_metric_of_other_parts_has_a_source() -> None:
         "barnabas_compaction",
         "barnabas_client_metrics",
         "barnabas_transactions",
+        "barnabas_http",
     )
     others = {name for name in FAMILIES if not name.startswith(with_tests_of_their_own)}
     assert {family.name for family, _ in snapshot_at_once(metrics)} == others

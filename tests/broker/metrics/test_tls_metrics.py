@@ -28,3 +28,10 @@ async def test_certificates_and_ciphers(tmp_path: Path) -> None:
     assert values(metrics, "barnabas_tls_certificate_expiry_timestamp_seconds") == {("SSL",): expires_s}
     assert values(metrics, "barnabas_tls_reloads_total") == {("SSL",): 4}
     assert values(metrics, "barnabas_tls_reload_failures_total") == {("SSL",): 5}
+
+
+async def test_certificates_of_others(tmp_path: Path) -> None:
+    write_certificates(tmp_path)
+    stores, metrics = stores_of(securities(tmp_path)), Metrics()
+    add_tls(metrics, SocketServerProbe(), list, [stores])
+    assert values(metrics, "barnabas_tls_reloads_total") == {("SSL",): 0}

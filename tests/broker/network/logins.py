@@ -14,6 +14,7 @@ from barnabas.broker.network.authentication import Authentications
 from barnabas.broker.network.connection import Connection, ConnectionContext
 from barnabas.broker.network.request_memory import RequestMemory
 from barnabas.broker.probes import ListenerProbe
+from barnabas.broker.waiting.timer import DeadlineQueue
 from barnabas.protocol.framing import Frame, Framer
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest
 from barnabas.protocol.messages.security import SaslAuthenticateRequest, SaslHandshakeRequest
@@ -58,6 +59,7 @@ class LoginHarness:
             complaints=RateLimit(now=self.timer.time),
             call_soon=self.timer.call_soon,
             closed=self._closed,
+            mutes=DeadlineQueue(self.timer),
         )
 
     def client(self, host: str = "192.0.2.7") -> LoginClient:

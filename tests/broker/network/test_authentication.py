@@ -6,12 +6,17 @@ import logging
 
 import pytest
 
-from barnabas.broker.network.authentication import READ_BYTES
+from barnabas.broker.network.authentication import FREE_BYTES, KEPT_TIMES, READ_BYTES
+from barnabas.broker.network.authentication_memory import LIMIT_BYTES
 from barnabas.broker.network.failure_log import INTERVAL_S
 from barnabas.broker.request import KafkaPrincipal
+from barnabas.broker.security.sasl.listener import SaslListener
+from barnabas.config.catalogue.sasl import SASL_SERVER_MAX_RECEIVE_SIZE
 from barnabas.protocol.framing import size_prefix
+from barnabas.security.oauthbearer import OAUTHBEARER
 from tests.broker.network.logins import DELAY_S, TIMEOUT_S, LoginClient, LoginHarness
 from tests.broker.security.sasl.logins import MAX_RECEIVE_BYTES
+from tests.broker.security.sasl.test_oauthbearer import KEY, NOW_MS, message, signed
 from tests.support.sasl import plain_token
 
 
@@ -322,6 +327,39 @@ def test_unfinished_frames_are_charged_and_the_largest_lose(
     assert len(harness.authentications) == 0
 
 
+def test_what_a_mechanism_keeps_between_tokens_is_charged(
+    harness: LoginHarness, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The first message of SCRAM, of which the broker keeps parts, may be large, with none behind it."""
+    clients = [harness.client() for _ in range(20)]
+    for client in clients:
+        client.handshake("SCRAM-SHA-256")
+        client.token(b"n,,n=" + b"u" * 1900 + b",r=" + b"r" * 1900)
+    memory = harness.authentications.memory
+    assert memory.used_bytes <= memory.limit_bytes
+    assert 0 < sum(not client.is_closed() for client in clients) <= 7
+    assert "the memory for logins is used up" in caplog.text
+    usual = harness.client()
+    usual.handshake("SCRAM-SHA-256")
+    usual.token(b"n,,n=alice,r=nonce")
+    assert len(usual.frames()) == 2
+    for client in (*clients, usual):
+        if not client.is_closed():
+            client.connection.abort()
+    assert memory.used_bytes == 0
+
+
+def test_a_login_leaves_nothing_charged(harness: LoginHarness, client: LoginClient) -> None:
+    client.versions()
+    client.handshake("SCRIPTED")
+    assert harness.authentications.memory.used_bytes == 0  # as usual
+    client.token(b"more " + b"x" * 4000)
+    assert harness.authentications.memory.used_bytes > KEPT_TIMES * (4000 - FREE_BYTES)
+    client.token(b"done alice")
+    assert client.principal == KafkaPrincipal("alice")
+    assert harness.authentications.memory.used_bytes == 0
+
+
 def test_a_complete_frame_that_is_too_much_ends_its_own_connection() -> None:
     client = LoginHarness(memory_bytes=500).client()
     client.handshake("SCRIPTED")
@@ -357,3 +395,24 @@ def test_one_line_for_each_failure_and_no_password_in_it(
     harness.client().log_in("carol", "pencils")
     assert caplog.messages[2].endswith("(and 1 more of this address since the last such line)")
     assert "pencils" not in caplog.text
+
+
+# ---- OAUTHBEARER, whose tokens come in one message
+
+
+def test_a_token_may_be_as_long_as_a_frame() -> None:
+    most = SASL_SERVER_MAX_RECEIVE_SIZE.default
+    harness = LoginHarness(memory_bytes=LIMIT_BYTES)
+    harness.listener = SaslListener({OAUTHBEARER: signed()}, most)
+    clients = [harness.client() for _ in range(LIMIT_BYTES // most)]
+    claims = {"sub": "alice", "roles": ["a" * 97] * (most // 137)}
+    token = message(KEY.token(claims, NOW_MS / 1000))
+    assert 0.95 * most < len(token) < most - 100
+    for client in clients:
+        client.handshake(OAUTHBEARER)
+        client.token(token)
+        assert not client.is_read()
+    assert harness.runner.held == len(clients)  # a token takes longer than the loop may wait
+    harness.runner.release_all()
+    assert {client.principal for client in clients} == {KafkaPrincipal("alice")}
+    assert harness.authentications.memory.used_bytes == 0

@@ -9,7 +9,12 @@ from functools import partial
 import pytest
 
 from barnabas.broker.network.connection import ANSWERED_FIRST
-from barnabas.broker.network.in_flight import MAX_IN_FLIGHT_REQUESTS, MAX_UNSENT_BYTES
+from barnabas.broker.network.in_flight import (
+    MAX_IN_FLIGHT_REQUESTS,
+    MAX_UNSENT_BYTES,
+    MeteredAnswer,
+    Response,
+)
 from barnabas.broker.network.request_memory import FREE_BYTES, READ_BYTES, SCARCE_READ_BYTES, RequestMemory
 from barnabas.broker.network.send_queue import PIECE_BYTES
 from barnabas.protocol.framing import size_prefix
@@ -683,3 +688,19 @@ def test_many_mutes_share_a_timer() -> None:
     assert first.timer.scheduled == 1
     first.timer.advance(0.5)
     assert all(client.is_read() for client in clients)
+
+
+def test_the_last_of_several_mutes_counts(client: Client) -> None:
+    """Requests that overlapped before their client had a quota are throttled one after the other."""
+    client >> "wait one, wait two" << ""
+    for name, ms in (("one", 100), ("two", 300)):
+        answer: Response = MeteredAnswer([name.encode()], client.handler.meter, ms)
+        client.handler.pending.pop(name).complete(answer)
+        client << name
+    client >> "echo three"
+    client.timer.advance(0.299)
+    client << ""
+    assert client.handler.meter.unmuted_count == 1
+    client.timer.advance(0.001)
+    client << "three"
+    assert client.handler.meter.unmuted_count == 2

@@ -9,7 +9,7 @@ from barnabas.broker.network.connection_sweep import CLOSE_LINGER_S, STALL_BYTES
 from barnabas.broker.network.request_memory import RequestMemory
 from barnabas.protocol.framing import size_prefix
 from tests.broker.fakes import ManualTimer
-from tests.broker.scripted import Client, ScriptedHandler
+from tests.broker.scripted import Client, ScriptedHandler, framed
 
 MIB = 1024 * 1024
 MAX_IDLE_S = 600
@@ -97,6 +97,34 @@ def test_a_client_that_does_not_read_is_idle_whatever_it_waits_for(harness: Swee
     assert client.closed
 
 
+def fills_the_window(client: Client, request: bytes) -> None:
+    """One read takes the request and a part of the next one; ten bytes stay unread, and nothing reports them."""
+    window = len(client.memory.window)
+    first = framed(request)
+    client.transport.unread += first + framed(b"none ".ljust(window + 10 - len(first) - 6, b"."))
+    client.connection.readable()
+    assert len(client.transport.unread) == 10
+
+
+def test_what_a_read_has_left_is_read_though_the_loop_reports_nothing(harness: SweepHarness) -> None:
+    """As libuv does after a reset."""
+    client = harness.client()
+    fills_the_window(client, b"echo one")
+    harness.passes(1)
+    assert len(client.transport.unread) == 10
+    harness.passes(1)
+    assert not client.transport.unread
+    assert client.handler.handled == ["echo one", "none ..............."]
+
+
+def test_what_a_read_has_left_is_not_read_of_a_client_that_does_not_read(harness: SweepHarness) -> None:
+    client = harness.client()
+    client.transport.peer_window = 0
+    fills_the_window(client, b"big 100000")
+    harness.passes(5)
+    assert len(client.transport.unread) == 10
+
+
 def test_a_closed_connection_has_a_while_to_send_its_last_answers(harness: SweepHarness) -> None:
     client = harness.client()
     client.transport.peer_window = 0
@@ -140,11 +168,12 @@ def test_when_memory_is_used_up_it_has_to_go_on(caplog: pytest.LogCaptureFixture
     begins(waiting, 60_000)
     assert harness.memory.exhausted
     assert [client.transport.reading for client in (silent, busy, waiting)] == [True, True, False]
+    assert waiting.transport.unread
     for _ in range(int(STALL_S) + 2):
         busy.send(bytes(STALL_BYTES // 5))
         harness.passes(1)
     assert [client.closed for client in (silent, busy, waiting)] == [True, False, False]
-    assert waiting.transport.reading
+    assert not waiting.transport.unread
     assert "memory for requests is used up" in caplog.text
 
 

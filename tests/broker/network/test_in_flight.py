@@ -256,3 +256,36 @@ def test_a_connection_that_is_gone_mutes_nobody() -> None:
     (answer,) = answers
     assert isinstance(answer.meter, FakeMeter)
     assert (answer.meter.unmuted_count, in_flight.throttled, in_flight.meter) == (1, None, None)
+
+
+def test_the_last_of_several_throttled_requests_mutes() -> None:
+    """They overlapped before their client had a quota, and are all charged when they are done."""
+    pending: list[Pending[Response]] = []
+
+    def handle(_: ConnectionInfo, frame: Frame) -> Answer:
+        pending.append(Pending())
+        return pending[-1]
+
+    in_flight = requests(handle, RequestMemory(1 << 20))
+    in_flight.receive([scripted(b"one"), scripted(b"two")])
+    answers = [metered([b"done"], mute_ms=ms) for ms in (5, 9)]
+    for waiting, answer in zip(pending, answers, strict=True):
+        waiting.complete(answer)
+    assert in_flight.muted
+    assert in_flight.throttled is answers[1]
+    assert [unmuted(answer) for answer in answers] == [1, 0]
+
+
+def test_a_throttled_request_of_a_connection_that_is_gone_mutes_nobody() -> None:
+    pending: Pending[Response] = Pending()
+    in_flight = requests(lambda _, frame: metered(pending), RequestMemory(1 << 20))
+    in_flight.receive([b"one"])
+    in_flight.abandon()
+    late = metered([b"done"], mute_ms=5)
+    pending.complete(late)
+    assert (unmuted(late), in_flight.throttled, in_flight.meter, in_flight.output) == (1, None, None, [])
+
+
+def unmuted(answer: MeteredAnswer) -> int:
+    assert isinstance(answer.meter, FakeMeter)
+    return answer.meter.unmuted_count

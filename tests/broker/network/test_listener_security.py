@@ -11,6 +11,7 @@ import pytest
 
 from barnabas.broker.network.listener_security import ListenerSecurity, ListenerTls, without_security
 from barnabas.broker.request import ANONYMOUS, KafkaPrincipal
+from barnabas.broker.security.principals import AuthenticationContext
 from barnabas.config.listeners import Listener
 from tests.broker.network.socket_harness import Client, Run, harness, until
 from tests.broker.network.tls_listeners import client_tls, one, securities, server, write_certificates
@@ -200,3 +201,77 @@ def _one_exchange(
         tls.sendall(framed(b"echo one"))
         assert tls.recv(100)
         return tls.session, bool(tls.session_reused)
+
+
+# ---- a class of the operator's own names clients
+
+
+class Teams:
+    """A team for each name in a certificate, and for each address without one."""
+
+    def build(self, context: AuthenticationContext) -> tuple[str, str]:
+        return "Team", context.peer_name or context.client_address
+
+
+class Nobody:
+    def build(self, context: AuthenticationContext) -> tuple[str, str]:
+        raise LookupError("nobody\nis known")
+
+
+def test_it_names_the_clients_of_a_plaintext_listener(run: Run) -> None:
+    async def dialogue() -> None:
+        security = ListenerSecurity("PLAINTEXT", builder=Teams())
+        assert security.initial_principal is None
+        async with harness(secure=lambda _: security) as home:
+            client = await Client.dials(home.port)
+            assert await client.asks("echo one") == b"one"
+            (info,) = home.server.connections()
+            assert info.principal == KafkaPrincipal("127.0.0.1", "Team")
+            await client.leaves()
+
+    run(dialogue())
+
+
+def test_whom_it_does_not_name_has_no_connection(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+    async def dialogue() -> None:
+        async with harness(secure=lambda _: ListenerSecurity("PLAINTEXT", builder=Nobody())) as home:
+            client = await Client.dials(home.port)
+            assert await client.sees_the_end()
+            assert list(home.server.connections()) == []
+            await client.leaves()
+
+    run(dialogue())
+    assert (
+        "is not let in: principal.builder.class has failed with LookupError: nobody\\nis known" in caplog.text
+    )
+
+
+@pytest.mark.parametrize(("shows", "name"), [("alice", "CN=alice"), (None, "127.0.0.1")])
+def test_it_names_the_clients_of_a_tls_listener(run: Run, folder: Path, shows: str | None, name: str) -> None:
+    async def dialogue() -> None:
+        named = f"python:{__name__}:Teams"
+        all_of_them = securities(folder, ssl__client__auth="requested", principal__builder__class=named)
+        home = server(all_of_them)
+        client = await Client.dials(home.ports["SSL"], "localhost", ssl=client_tls(folder, shows))
+        assert await client.asks("echo one") == b"one"
+        (info,) = home.server.connections()
+        assert info.principal == KafkaPrincipal(name, "Team")
+        assert (info.naming.tls.version, info.naming.tls.cipher_suite[:4]) == ("TLSv1.3", "TLS_")
+        await client.leaves()
+        await home.server.drain(5)
+        all_of_them.close()
+
+    run(dialogue())
+
+
+def test_whom_it_does_not_name_fails_the_handshake(run: Run, folder: Path) -> None:
+    async def dialogue() -> None:
+        all_of_them = securities(folder, principal__builder__class=f"python:{__name__}:Nobody")
+        home = server(all_of_them)
+        with pytest.raises((OSError, EOFError)):
+            await attempt(home.ports["SSL"], client_tls(folder))
+        assert home.probe.listener("SSL").failed_authentications == 1
+        await home.server.drain(5)
+        all_of_them.close()
+
+    run(dialogue())

@@ -217,3 +217,98 @@ def test_a_bug_in_a_check_closes_the_connection(
     assert client.frames() == []
     assert client.is_closed()
     assert "a bug" in caplog.text
+
+
+def test_a_token_behind_one_that_is_being_checked_closes_the_connection(
+    harness: LoginHarness, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Raw tokens that begin as Produce does, whose requests overlap."""
+    client = harness.client()
+    client.handshake("SLOW")
+    client.token(b"done carol")
+    harness.runner.release()
+    client.handshake("SLOW", version=0)
+    client.frames()
+    client.send(framed(b"\0\0done carol"))
+    client.send(framed(b"\0\0done carol"))
+    assert harness.runner.held == 1
+    harness.runner.release()
+    assert client.frames() == []
+    assert client.is_closed()
+    assert "a bug" not in caplog.text
+    assert "it goes on while its token is being checked" in caplog.text
+
+
+def test_a_throttled_client_renews_its_session_when_it_is_read_again(
+    harness: LoginHarness, client: LoginClient
+) -> None:
+    """Even where the session has ended meanwhile: what is late is the broker's doing."""
+    client >> "throttle 6000 one" << "one"
+    client.handshake()
+    client.token(plain_token("alice", "pencil"))
+    client >> "echo two"
+    assert client.frames() == []
+    harness.timer.advance(SESSION_S)
+    assert client.frames() == []
+    harness.timer.advance(1)
+    *renewed, two = client.frames()
+    assert (len(renewed), two) == (2, b"two")
+    assert harness.probe.successful_reauthentications == 1
+    assert not client.is_closed()
+
+
+def test_a_throttle_time_that_begins_in_front_of_a_renewal_comes_before_it(
+    harness: LoginHarness, client: LoginClient
+) -> None:
+    client >> "limited one"
+    client.handshake()
+    client.token(plain_token("alice", "pencil"))
+    harness.handler.complete_limited("one", mute_ms=500)
+    client << "one"
+    harness.timer.advance(0.499)
+    client << ""
+    harness.timer.advance(0.001)
+    assert len(client.frames()) == 2
+
+
+def test_a_session_that_ends_while_the_client_is_throttled_ends_its_connection(
+    harness: LoginHarness, client: LoginClient
+) -> None:
+    client >> "throttle 6000 one, echo two" << "one"
+    harness.timer.advance(6)
+    assert client.frames() == []
+    assert client.is_closed()
+    assert harness.probe.expired_connections_killed == 1
+
+
+def test_a_flood_of_renewals_costs_one_login_a_second(harness: LoginHarness) -> None:
+    """The others are answered like any request, without a look at credentials."""
+    requests = harness.authentications.guarded(lambda _, frame: [b"no"], harness.listener, harness.probe)
+    harness.context.handle = requests
+    client = harness.client()
+    client.log_in()
+    logins = 0
+    for _ in range(1000):
+        client.handshake()
+        if client.info.session.renewal is not None:
+            logins += 1
+            client.token(plain_token("alice", "pencil"))
+        client.frames()
+        harness.timer.advance(0.001)
+    assert logins == 1
+    assert harness.probe.successful_reauthentications == 1
+    assert not client.is_closed()
+
+
+def test_requests_within_a_renewal_are_no_requests(harness: LoginHarness, client: LoginClient) -> None:
+    """Nothing of theirs reaches the handlers, whichever API they name."""
+    handled = list(harness.handler.handled)
+    for number in range(93):
+        other = harness.client()
+        other.log_in()
+        other.handshake()
+        other.frames()
+        other.send(framed(number.to_bytes(2, "big") + bytes(8)))
+        other.harness.timer.advance(DELAY_S)
+        assert other.is_closed() or other.info.session.renewal is not None, number
+    assert harness.handler.handled == handled

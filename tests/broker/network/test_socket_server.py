@@ -22,7 +22,7 @@ from barnabas.protocol.framing import Frame, size_prefix
 from barnabas.protocol.messages.security import SaslAuthenticateRequest, SaslHandshakeRequest
 from barnabas.storage.env import RealFile
 from barnabas.storage.offsets import FileRecords
-from tests.broker.network.socket_harness import MIB, Address, Client, Run, ServerHarness, harness
+from tests.broker.network.socket_harness import MIB, Address, Client, Run, ServerHarness, harness, until
 from tests.broker.network.test_listeners import has_ipv6_loopback
 from tests.broker.scripted import FakeRecords, SliceableRecords, framed
 from tests.broker.security.sasl.logins import listener as logins_of_a_listener
@@ -363,6 +363,24 @@ def test_a_client_that_resets_is_forgotten(run: Run) -> None:
     run(dialogue())
 
 
+def test_a_client_that_resets_before_all_is_read_is_forgotten_while_its_request_waits(run: Run) -> None:
+    """libuv reports a reset once, however much has been received before it."""
+
+    async def dialogue() -> None:
+        async with harness(connections_max_idle_ms=40) as home:
+            home.memory.window = home.memory.buffer[: 16 * 1024]
+            client = socket.create_connection(("127.0.0.1", home.port))
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            requests = [b"wait one", *(b"none " + bytes(1000) for _ in range(100))]
+            await until(lambda: len(list(home.server.connections())) == 1)
+            client.sendall(b"".join(framed(request) for request in requests))
+            client.close()
+            await until(lambda: not list(home.server.connections()))
+            assert len(home.handler.handled) == len(requests)
+
+    run(dialogue())
+
+
 def test_draining_answers_what_is_in_flight_and_takes_nothing_new(run: Run) -> None:
     async def dialogue() -> None:
         home = ServerHarness()
@@ -609,6 +627,27 @@ def test_who_cannot_log_in_is_sent_away(run: Run) -> None:
             await client.leaves()
             assert home.handler.handled == []
             assert home.probe.listener("SASL").failed_authentications == 1
+
+    run(dialogue())
+
+
+def test_who_is_logging_in_makes_room_for_the_listener_between_brokers(run: Run) -> None:
+    """A flood of clients that begin to log in does not shut brokers out."""
+
+    async def dialogue() -> None:
+        options = {"max_connections": 2, "protected_listener": "INSIDE"}
+        async with harness(SASL, Address(name="INSIDE"), secure=secured, **options) as home:
+            clients = [await Client.dials(home.ports["SASL"]) for _ in range(2)]
+            for client in clients:
+                client.writer.write(HANDSHAKE)
+                await client.answer()
+            inside = [await Client.dials(home.ports["INSIDE"]) for _ in range(2)]
+            assert [await one.asks("echo one") for one in inside] == [b"one", b"one"]
+            assert [await client.sees_the_end() for client in clients] == [True, True]
+            logins = home.server.authentications
+            assert logins is not None
+            assert (len(logins), logins.memory.used_bytes) == (0, 0)
+            await asyncio.gather(*(client.leaves() for client in (*clients, *inside)))
 
     run(dialogue())
 

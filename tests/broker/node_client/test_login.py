@@ -20,6 +20,7 @@ from barnabas.security.sasl_client import PlainClient
 
 class TalkativeClient:
     mechanism = "ENDLESS"
+    blocks = False
 
     def initial(self) -> bytes:
         return b"0"

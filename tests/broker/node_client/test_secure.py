@@ -17,7 +17,7 @@ from barnabas.broker.node_client.address import NodeAddress
 from barnabas.broker.node_client.channel import NodeUnavailable
 from barnabas.broker.node_client.client import NodeClient, NodeClientSettings
 from barnabas.broker.node_client.login import Login
-from barnabas.broker.node_client.secure import ClientContexts, SecureWire, _PreparedOpening, secure_opener
+from barnabas.broker.node_client.secure import ClientContexts, SecureWire, secure_opener
 from barnabas.protocol.api_keys import ApiKey, request_header_version, request_type, response_header_version
 from barnabas.protocol.codec import decode, decoder, encode
 from barnabas.protocol.errors import ErrorCode
@@ -27,9 +27,9 @@ from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRespons
 from barnabas.protocol.messages.security import SaslAuthenticateResponse, SaslHandshakeResponse
 from barnabas.protocol.schema import Message
 from barnabas.security.client_settings import ClientSecurity, security_of
-from barnabas.security.errors import SaslClientError
-from barnabas.security.sasl_client import PlainClient, SaslClient, parse_login
+from barnabas.security.sasl_client import PlainClient, parse_login
 from barnabas.security.settings import TlsSettings
+from tests.broker.network.socket_harness import until
 from tests.support.certificates import Authority, Identity
 
 CA = Authority()
@@ -239,99 +239,6 @@ async def test_a_silent_node_is_given_up_in_time() -> None:
     server.close()
 
 
-class SlowLogin:
-    """A login by PLAIN that needs something of others first, for which it waits in a thread."""
-
-    mechanism = "PLAIN"
-    user = "node"
-
-    def __init__(self, error: Exception | None = None) -> None:
-        self.is_ready = False
-        self.waits = threading.Event()
-        self.goes_on = threading.Event()
-        self.error = error
-
-    def prepare(self) -> None:
-        self.waits.set()
-        assert self.goes_on.wait(20)
-        if self.error is not None:
-            raise self.error
-        self.is_ready = True
-
-    def client(self) -> SaslClient:
-        assert self.is_ready
-        return parse_login("PLAIN", JAAS.format("right")).client()
-
-
-async def test_a_login_that_waits_for_others_does_so_in_a_thread() -> None:
-    login = SlowLogin()
-    ours = ClientSecurity("SASL_PLAINTEXT", None, login)
-    async with client_of(None, ours) as client:
-        asked = asyncio.ensure_future(ask(client))
-        assert await asyncio.to_thread(login.waits.wait, 20)
-        login.goes_on.set()
-        assert (await asked).cluster_id == CLUSTER_ID
-
-
-async def test_a_login_for_which_nothing_comes() -> None:
-    login = SlowLogin(SaslClientError("there is no token"))
-    login.goes_on.set()
-    async with client_of(None, ClientSecurity("SASL_PLAINTEXT", None, login)) as client:
-        result = await ask(client)
-        assert isinstance(result, NodeUnavailable)
-        assert "there is no token" in result.reason
-
-
-async def test_a_bug_in_a_login_is_not_hidden() -> None:
-    login = SlowLogin(ZeroDivisionError("a bug of ours"))
-    login.goes_on.set()
-    loop, met = asyncio.get_running_loop(), asyncio.Event()
-    found: list[object] = []
-
-    def handle(_: object, context: dict[str, Any]) -> None:
-        found.append(context["exception"])
-        met.set()
-
-    def open_now() -> Any:
-        raise AssertionError
-
-    loop.set_exception_handler(handle)
-    opening = _PreparedOpening(loop, login, open_now, found.append)
-    await asyncio.wait_for(met.wait(), 20)
-    assert found == [login.error]
-    opening.cancel()
-
-
-@pytest.mark.parametrize("is_prepared", [False, True])
-async def test_a_login_may_be_given_up_while_it_waits(is_prepared: bool) -> None:
-    login, told = SlowLogin(), asyncio.Event()
-    loop = asyncio.get_running_loop()
-    opened: list[str] = []
-    is_open = asyncio.Event()
-
-    class Opened:
-        def cancel(self) -> None:
-            opened.append("cancelled")
-
-    def open_now() -> Opened:
-        opened.append("opened")
-        is_open.set()
-        return Opened()
-
-    opening = _PreparedOpening(loop, login, open_now, lambda reason: told.set())
-    if is_prepared:
-        login.goes_on.set()
-        await asyncio.wait_for(is_open.wait(), 20)
-        opening.cancel()
-        assert opened == ["opened", "cancelled"]
-        return
-    opening.cancel()
-    login.goes_on.set()
-    await opening.prepared
-    await asyncio.sleep(0)
-    assert (opened, told.is_set()) == ([], False)
-
-
 def test_a_context_is_made_again_when_a_file_changes(tmp_path: Path) -> None:
     path = tmp_path / "ca.pem"
     path.write_text(CA.pem)
@@ -398,7 +305,7 @@ class Inner(asyncio.BufferedProtocol):
 
 
 class Wired:
-    def __init__(self, *, login: bool = True) -> None:
+    def __init__(self, *, login: bool = True, client: PlainClient | None = None) -> None:
         self.inner = Inner()
         self.socket = FakeSocket()
         self.failures: list[str] = []
@@ -407,7 +314,7 @@ class Wired:
             self.failures.append,
             address=NodeAddress("h", 1),
             tls=None,
-            login=Login(PlainClient("u", "right"), "me") if login else None,
+            login=Login(client or PlainClient("u", "right"), "me") if login else None,
         )
 
     def made(self) -> Wired:
@@ -418,6 +325,61 @@ class Wired:
         buffer = self.wire.get_buffer(-1)
         buffer[: len(data)] = data
         self.wire.buffer_updated(len(data))
+
+
+class SlowClient(PlainClient):
+    """Makes its messages in a thread."""
+
+    blocks = True
+
+    def initial(self) -> bytes:
+        assert threading.current_thread() is not threading.main_thread()
+        return super().initial()
+
+
+class SlowLogin:
+    mechanism, user = "PLAIN", "u"
+
+    def __init__(self, password: str) -> None:
+        self._password = password
+
+    def client(self, host: str) -> SlowClient:
+        assert host == "localhost"
+        return SlowClient("u", self._password)
+
+
+async def test_a_login_that_asks_others_runs_in_a_thread() -> None:
+    ours = ClientSecurity("SASL_PLAINTEXT", None, SlowLogin("right"))
+    async with client_of(None, ours) as client:
+        answer = await ask(client)
+        assert answer.cluster_id == CLUSTER_ID
+
+
+async def test_such_a_login_may_fail() -> None:
+    ours = ClientSecurity("SASL_PLAINTEXT", None, SlowLogin("wrong"))
+    async with client_of(None, ours) as client:
+        answer = await ask(client)
+        assert isinstance(answer, NodeUnavailable)
+        assert "Invalid username or password" in answer.reason
+
+
+def handshake_answer() -> bytes:
+    body = encode(SaslHandshakeResponse(mechanisms=["PLAIN"]), 1)
+    payload = (
+        encode(ResponseHeader(correlation_id=1), response_header_version(ApiKey.SASL_HANDSHAKE, 1)) + body
+    )
+    return len(payload).to_bytes(4, "big") + payload
+
+
+async def test_a_node_that_does_not_wait_for_the_answer() -> None:
+    wired = Wired(client=SlowClient("u", "right")).made()
+    wired.receive(handshake_answer())
+    wired.receive(handshake_answer())
+    assert wired.failures == [
+        "h:1 does not speak Kafka's protocol as expected: it goes on before it is answered"
+    ]
+    await until(lambda: not wired.wire._is_working)
+    assert wired.socket.ends == ["closed"]
 
 
 def test_bytes_are_passed_on_as_the_protocol_has_room() -> None:

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from barnabas.broker.quotas.client_quotas import EXPIRES_AFTER_MS, UNLIMITED, ClientQuotaManager
+from barnabas.broker.quotas.client_quotas import (
+    EXPIRES_AFTER_MS,
+    KEPT_COUNTERS,
+    MAX_KEY_CHARACTERS,
+    UNLIMITED,
+    ClientQuotaManager,
+)
 from barnabas.broker.quotas.limits import ANY
 from barnabas.broker.quotas.quota_types import QuotaType
 from barnabas.broker.request import KafkaPrincipal
@@ -47,12 +53,24 @@ def test_a_change_acts_at_once_on_a_counter_that_runs() -> None:
     assert not counter.is_limited
 
 
-def test_without_quotas_the_counters_are_gone() -> None:
+def test_a_quota_that_comes_back_finds_what_was_recorded() -> None:
     manager = manager_of()
     manager.update((ANY, None), 100.0)
-    manager.counter(ALICE, "c", NOW)
+    manager.record(manager.counter(ALICE, "c", NOW), 1000, NOW)
     manager.update((ANY, None), None)
-    assert len(manager) == 0
+    assert not manager.is_enabled
+    manager.update((ANY, None), 100.0)
+    assert manager.record(manager.counter(ALICE, "c", NOW), 500, NOW) == 5000
+
+
+def test_without_quotas_few_counters_stay() -> None:
+    manager = manager_of()
+    manager.update((None, ANY), 100.0)
+    for number in range(KEPT_COUNTERS + 10):
+        manager.counter(ALICE, str(number), NOW)
+    manager.update((None, ANY), None)
+    assert len(manager) == KEPT_COUNTERS
+    assert next(manager.latest(1))[0] == ("", str(KEPT_COUNTERS + 9))
 
 
 def test_throttle_times_may_have_a_bound() -> None:
@@ -97,3 +115,25 @@ def test_changes_to_topics_have_tokens() -> None:
     assert counter.bucket is not None
     assert counter.bucket.tokens(counter.limit, NOW) == 22.0
     assert manager_of().counter(ALICE, "c", NOW).bucket is None
+
+
+def test_long_client_ids_are_bounded_together() -> None:
+    manager = manager_of()
+    manager.update((None, ANY), 1.0)
+    long = 32_000
+    for number in range(MAX_KEY_CHARACTERS // long + 50):
+        manager.counter(ALICE, str(number).ljust(long, "x"), NOW)
+    assert len(manager) <= MAX_KEY_CHARACTERS // long + 2
+    for number in range(100):
+        manager.counter(ALICE, str(number), NOW)
+    assert len(manager) > 100  # short ones replace few of them
+
+
+def test_a_client_with_many_ids_costs_a_bounded_number_of_counters() -> None:
+    """A million client ids, each new: what is kept stays the same from 100,000 on."""
+    manager = manager_of(max_counters=1000)
+    manager.update((None, ANY), 1e9)
+    for number in range(20_000):
+        counter = manager.counter(ALICE, f"client-{number}", NOW + number)
+        manager.record(counter, 10, NOW + number)
+    assert len(manager) == 1000

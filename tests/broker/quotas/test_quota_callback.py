@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from barnabas.broker.quotas import quota_callback
 from barnabas.broker.quotas.client_quotas import ClientQuotaManager
 from barnabas.broker.quotas.limits import ANY
 from barnabas.broker.quotas.quota_callback import CallbackLimits, load_callback
@@ -14,6 +16,7 @@ from barnabas.broker.quotas.quota_types import QuotaType
 from barnabas.broker.request import KafkaPrincipal
 from barnabas.config.broker_config import BrokerConfig
 from barnabas.config.layers import InvalidConfigError
+from tests.support.examples import importable, indented_after
 
 ALICE, BOB = KafkaPrincipal("alice"), KafkaPrincipal("bob")
 
@@ -133,3 +136,23 @@ def test_quotas_of_the_metadata_are_passed_on_once() -> None:
         ("update", "Fetch", {"user": None, "client-id": "c"}, 5.0),
         ("remove", "Fetch", {"user": None, "client-id": "c"}),
     ]
+
+
+def test_the_example_of_the_documentation(tmp_path: Path) -> None:
+    documentation = quota_callback.__doc__
+    assert documentation is not None
+    code = indented_after(documentation, "As a complete example, the module `company_quotas`")
+    key, _, named = indented_after(documentation, "and in server.properties").strip().partition("=")
+    assert key == "client.quota.callback.class"
+    with importable(code, "company_quotas", tmp_path):
+        callback = load_callback(config_of(named))
+        assert callback is not None
+        tags = callback.quota_metric_tags("Produce", KafkaPrincipal("payments-7"), "c")
+        assert tags == {"user": "payments"}
+        assert callback.quota_limit("Produce", tags) == 10_000_000
+        assert callback.quota_limit("Fetch", tags) is None
+        callback.update_quota("Fetch", {}, 1.0)
+        callback.remove_quota("Fetch", {})
+        assert not callback.quota_reset_required("Fetch")
+        assert not callback.update_cluster_metadata(None)
+        callback.close()

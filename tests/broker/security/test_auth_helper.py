@@ -7,7 +7,13 @@ import logging
 import pytest
 
 from barnabas.broker.request import ConnectionInfo, KafkaPrincipal, RequestContext
-from barnabas.broker.security.auth_helper import EVERYTHING, MAX_KEPT, AuthHelper, Check
+from barnabas.broker.security.auth_helper import (
+    EVERYTHING,
+    MAX_KEPT,
+    MAX_KEPT_CHARACTERS,
+    AuthHelper,
+    Check,
+)
 from barnabas.broker.security.authorizer import TRACE, Action, audit
 from barnabas.config.broker_config import BrokerConfig
 from barnabas.protocol.api_keys import ApiKey
@@ -172,3 +178,16 @@ def test_without_an_authorizer_everything_is_in_what_is_allowed() -> None:
 
 def test_checks_are_named() -> None:
     assert repr(READ_QUIET) == "<Check READ TOPIC quiet>"
+
+
+def test_decisions_about_long_names_are_not_kept() -> None:
+    """A name may have 32,767 bytes, and is the client's choice."""
+    authorizer = Counting()
+    helper, context = AuthHelper(authorizer), fetch(connection())
+    for length in (MAX_KEPT_CHARACTERS, MAX_KEPT_CHARACTERS + 1):
+        for _ in range(2):
+            helper.authorize(context, READ_QUIET, "n" * length)
+            helper.authorized_operations(context, AclResourceType.GROUP, "g" * length)
+    decisions = context.connection.decisions
+    assert [list(known) for known in decisions.by_check.values()] == [["n" * MAX_KEPT_CHARACTERS]]
+    assert list(decisions.operations) == [(AclResourceType.GROUP, "g" * MAX_KEPT_CHARACTERS)]

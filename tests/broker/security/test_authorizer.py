@@ -18,7 +18,6 @@ from barnabas.broker.security.authorizer import (
     AuthorizableRequestContext,
     MetadataAuthorizer,
     audit,
-    escaped,
 )
 from barnabas.config.keys import ConfigError
 from barnabas.protocol.messages.acls import AclOperation, AclResourceType
@@ -286,7 +285,3 @@ def test_names_cannot_end_a_line(caplog: pytest.LogCaptureFixture) -> None:
     ((_, line),) = logged(caplog, [Action(OP.READ, TOPIC, "t\nPrincipal = \x1b[2K\u2028é")])
     assert "Topic:LITERAL:t\\nPrincipal = \\x1b[2K\\u2028é for" in line
     assert line.isprintable()
-
-
-def test_text_without_such_characters_is_unchanged() -> None:
-    assert escaped("a\\n é") == "a\\n é"

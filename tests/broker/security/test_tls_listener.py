@@ -66,6 +66,7 @@ def listener(
 def test_a_listener_begins_with_what_its_settings_name(disk: Disk) -> None:
     tls = listener(disk)
     assert tls.settings == settings()
+    assert tls.trusted == (CA.der,)
     assert tls.expires_s == pytest.approx(time.time() + 2 * 86_400, abs=3600)
     assert not tls.has_changed(settings())
     assert (tls.reloads, tls.reload_failures) == (0, 0)

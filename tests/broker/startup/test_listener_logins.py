@@ -8,12 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from barnabas.broker.metadata.image import MetadataImage
+from barnabas.broker.metadata.replay import replayed
 from barnabas.broker.security.sasl.listener import PLAIN_LOGIN_MODULE
+from barnabas.broker.security.tokens import DelegationTokens
 from barnabas.broker.startup.listener_logins import ListenerLogins
 from barnabas.broker.startup.scram_secret import FILE_NAME
 from barnabas.config.broker_config import BrokerConfig
 from barnabas.config.layers import InvalidConfigError
-from barnabas.protocol.messages.cluster_records import UserScramCredentialRecord
+from barnabas.protocol.messages.cluster_records import DelegationTokenRecord, UserScramCredentialRecord
 from barnabas.protocol.messages.security import ScramMechanism
 from tests.broker.startup.test_provider_keys import Loop, Runner
 from tests.support.identity_provider import IdentityProvider
@@ -64,6 +67,25 @@ def test_credentials_are_those_of_the_metadata_whenever_a_listener_opens(
     logins.make(config(), "SASL_PLAINTEXT")
     assert (tmp_path / FILE_NAME).exists()
     assert logins.scram.find("alice", ScramMechanism.SCRAM_SHA_256) is not None
+
+
+def test_tokens_are_those_of_the_metadata(tmp_path: Path) -> None:
+    logins, tokens = logins_of(), DelegationTokens("a key", lambda: 0)
+    record = DelegationTokenRecord(
+        owner="User:alice",
+        requester="User:alice",
+        renewers=[],
+        max_timestamp=1,
+        expiration_timestamp=1,
+        token_id="t",
+    )
+    image, delta = replayed(MetadataImage.empty(), [record])
+    tokens.apply(image, delta)
+    assert logins.scram.find_token("t", ScramMechanism.SCRAM_SHA_256) is None
+    logins.attach(dict, str(tmp_path), tokens)
+    found = logins.scram.find_token("t", ScramMechanism.SCRAM_SHA_256)
+    assert found is not None
+    assert found.user == "alice"
 
 
 @pytest.mark.parametrize("opens_first", [True, False])

@@ -123,3 +123,20 @@ async def test_a_taken_http_port_is_a_warning_and_the_broker_continues(
             assert "barnabas.http.port" in warning
             async with connected(server.ports["PLAINTEXT"]) as client:
                 assert raw.brokers_in(await client.ask(raw.metadata_request())) == 1
+
+
+async def test_a_port_with_a_login_counts_its_failures(tmp_path: Path) -> None:
+    jaas = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="pencil";'
+    settings = {
+        **with_http(tmp_path),
+        "barnabas_http_security_protocol": "SASL_PLAINTEXT",
+        "barnabas_http_sasl_jaas_config": jaas,
+    }
+    async with running(config_of(**settings)) as server:
+        with serving(server) as port:
+            assert (await reply(port, "/metrics")).status == 401
+            assert (await reply(port, "/health/ready")).status == 200
+            login = server.http_security.login
+            assert login is not None
+            assert not await asyncio.to_thread(login.admits, "Basic x", ("127.0.0.1", 1))
+            assert values(server)["barnabas_http_failed_logins_total"] == {(): 1.0}

@@ -8,7 +8,10 @@ import pytest
 from barnabas.broker.startup.peer_security import controller_security, inter_broker_security, peer_opener
 from barnabas.config.broker_config import BrokerConfig
 from barnabas.config.layers import InvalidConfigError
+from barnabas.security.kerberos import KerberosLogin
+from barnabas.security.kerberos_options import KerberosOptions
 from barnabas.security.sasl_client import SaslLogin
+from tests.security.fake_gssapi import installed
 from tests.support.certificates import Authority
 from tests.support.identity_provider import IdentityProvider
 
@@ -65,8 +68,8 @@ def test_a_cluster_in_plain_text() -> None:
     ("changes", "said"),
     [
         (
-            {"sasl__mechanism__controller__protocol": "GSSAPI"},
-            "sasl.mechanism.controller.protocol=GSSAPI must be one of PLAIN, SCRAM-SHA-256",
+            {"sasl__mechanism__controller__protocol": "DIGEST"},
+            "sasl.mechanism.controller.protocol=DIGEST must be one of PLAIN, SCRAM-SHA-256",
         ),
         (
             {"listener.name.controller.plain.sasl.jaas.config": "unset"},
@@ -126,6 +129,32 @@ def test_a_login_may_be_in_the_static_file(tmp_path: Path) -> None:
         inter_broker_security(config, {"KAFKA_OPTS": "-Djava.security.auth.login.config=/missing"})
 
 
+def test_a_member_logs_in_by_its_keytab(monkeypatch: pytest.MonkeyPatch) -> None:
+    installed(monkeypatch)
+    module = "com.sun.security.auth.module.Krb5LoginModule"
+    options = 'useKeyTab=true storeKey=true keyTab="/k" principal="kafka/h@R"'
+    config = member(
+        sasl__mechanism__controller__protocol="GSSAPI",
+        **{
+            "listener.name.controller.gssapi.sasl.jaas.config": f"{module} required {options};",
+            "listener.name.controller.sasl.kerberos.service.name": "controllers",
+        },
+    )
+    login = controller_security(config).login
+    assert login == KerberosLogin(KerberosOptions("controllers", "kafka/h@R", True, "/k"))
+
+
+def test_a_member_without_the_name_of_the_service_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    installed(monkeypatch)
+    module = 'com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true principal="kafka/h@R";'
+    config = member(
+        sasl__mechanism__controller__protocol="GSSAPI",
+        **{"listener.name.controller.gssapi.sasl.jaas.config": module},
+    )
+    with pytest.raises(InvalidConfigError, match=r"gssapi\.sasl\.jaas\.config.* must have serviceName"):
+        controller_security(config)
+
+
 PACKAGE = "org.apache.kafka.common.security.oauthbearer"
 OAUTHBEARER = {
     "sasl__mechanism__controller__protocol": "OAUTHBEARER",
@@ -143,9 +172,10 @@ def test_a_login_with_tokens_of_an_identity_provider() -> None:
         config = member(**OAUTHBEARER, **{"sasl.oauthbearer.token.endpoint.url": provider.token_url})
         login = controller_security(config).login
         assert login is not None
-        assert (login.mechanism, login.user, login.is_ready) == ("OAUTHBEARER", "node", False)
-        login.prepare()
-        assert login.is_ready
+        client = login.client("host")
+        assert (login.mechanism, login.user, client.blocks) == ("OAUTHBEARER", "node", True)
+        assert client.initial().startswith(b"n,,\1auth=Bearer ")
+        assert not login.client("host").blocks
 
 
 def test_a_login_with_tokens_that_is_not_complete() -> None:

@@ -43,6 +43,9 @@ class Loop:
         self.timers.append(Timer(when, lambda: callback(*args)))
         return self.timers[-1]
 
+    def call_soon_threadsafe(self, callback: Callable[..., object], *args: object) -> None:
+        callback(*args)
+
     @property
     def as_loop(self) -> asyncio.AbstractEventLoop:
         """As the code under test takes it, which calls no more of it."""

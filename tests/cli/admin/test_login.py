@@ -26,6 +26,7 @@ class Broker:
 
 class TalkativeClient:
     mechanism = "ENDLESS"
+    blocks = False
 
     def initial(self) -> bytes:
         return b"0"

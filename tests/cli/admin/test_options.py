@@ -36,9 +36,9 @@ def test_the_options_of_bootstrap_servers(barnabas: Barnabas, cluster: FakeClust
 
 def test_the_client_id_and_software_name(barnabas: Barnabas, cluster: FakeCluster, tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
-    file.write_text("sasl.kerberos.service.name=k\n")
+    file.write_text("sasl.kerberos.kinit.cmd=k\n")
     result = barnabas("topics", "--list", "--command-config", str(file))
-    assert result.stderr == f"warning: {file} line 1: sasl.kerberos.service.name has no effect here\n"
+    assert result.stderr == f"warning: {file} line 1: sasl.kerberos.kinit.cmd has no effect here\n"
     file.write_text("security.protocol=TLS\n")
     result = barnabas("topics", "--list", "--command-config", str(file))
     assert result.exit_code == 1

@@ -14,6 +14,10 @@ from tests.conformance.dialogues.acls import ALL, ALLOW, DENY, LITERAL, PREFIXED
 Permit = tuple[AclOperation, AclResourceType]
 
 ANONYMOUS = "User:ANONYMOUS"
+USER, SUPER_USER = "alice", "root"
+"""Who can log in."""
+ELSEWHERE = "203.0.113.7"
+"""A host that no client has."""
 _NAMES: dict[AclResourceType, Sequence[tuple[str, int]]] = {
     AclResourceType.TOPIC: (
         (SEEN, LITERAL),
@@ -29,10 +33,11 @@ _NAMES: dict[AclResourceType, Sequence[tuple[str, int]]] = {
 
 
 class Grant(NamedTuple):
-    """A set of ACLs for one host, which is filled in later."""
+    """A set of ACLs for one host, which is filled in later; `user` logs in, None is a client without a login."""
 
     name: str
     entries: tuple[Entry, ...]
+    user: str | None = None
 
 
 def permits(key: ApiKey) -> list[Permit]:
@@ -47,9 +52,10 @@ def _entries(
     permission: int = ALLOW,
     names: dict[AclResourceType, Sequence[tuple[str, int]]] | None = None,
     principal: str = ANONYMOUS,
+    host: str = "",
 ) -> tuple[Entry, ...]:
     return tuple(
-        (kind, name, pattern, principal, "", operation, permission)
+        (kind, name, pattern, principal, host, operation, permission)
         for operation, kind in permits
         for name, pattern in (names or _NAMES)[kind]
     )
@@ -84,6 +90,10 @@ def grants(key: ApiKey, *, all_of_them: bool) -> Iterator[Grant]:
     yield Grant("any-operation", _entries([(AclOperation(ALL), kind) for kind in kinds]))
     yield Grant("everyone", _entries(asked, principal="User:*"))
     yield Grant("somebody", _entries(asked, principal="User:somebody"))
+    yield Grant("elsewhere", _entries(asked, host=ELSEWHERE))
+    yield Grant("after-a-login", _entries(asked, principal=f"User:{USER}"), USER)
+    yield Grant("without-its-login", _entries(asked), USER)
+    yield Grant("super-user", (), SUPER_USER)
     yield Grant("everywhere", _entries(asked, names=_EVERYWHERE))
     yield Grant("denied-everywhere", _entries(asked) + _entries(asked, DENY, _EVERYWHERE))
     if AclResourceType.CLUSTER not in kinds:

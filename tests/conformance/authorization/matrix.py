@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterable
 from itertools import count
 from pathlib import Path
@@ -13,9 +14,11 @@ from barnabas.protocol.messages.commits import OffsetCommitRequest
 from barnabas.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequest
 from barnabas.protocol.messages.groups import FindCoordinatorRequest
 from barnabas.protocol.messages.metadata import MetadataRequest
+from barnabas.protocol.messages.security import SaslAuthenticateRequest, SaslHandshakeRequest
 from barnabas.protocol.messages.transactions import InitProducerIdRequest
+from barnabas.protocol.schema import Message
 from barnabas.protocol.wire import Uuid
-from tests.conformance.authorization.grants import ANONYMOUS, Grant
+from tests.conformance.authorization.grants import ANONYMOUS, SUPER_USER, USER, Grant
 from tests.conformance.authorization.requests import (
     DOOMED,
     GROUP,
@@ -34,6 +37,8 @@ from tests.conformance.dialogues.acls import ALL, ALLOW, LITERAL, Entry, create,
 from tests.conformance.kafka_jars import require_classpath
 from tests.support.apache_kafka import QUICK_JVM, ApacheKafka
 from tests.support.broker_process import BrokerProcess
+from tests.support.ports import held_ports
+from tests.support.sasl import listener_settings, plain_entry, plain_token
 
 ADMIN, BROKER = "127.0.0.2", "127.0.0.1"
 """The addresses of the administrator, and from which Kafka's broker reaches its controller."""
@@ -47,6 +52,12 @@ SETTINGS: Final = {
     "transaction.state.log.num.partitions": "1",
 }
 """Everyone may do everything until there are ACLs for all kinds of resources."""
+LOGINS: Final = {
+    "super.users": f"User:{SUPER_USER}",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "inter.broker.listener.name": "PLAINTEXT",
+    **listener_settings("SASL", {"PLAIN": plain_entry(**dict.fromkeys((USER, SUPER_USER), "pencil"))}),
+}
 _WITH_NAMES: Final = (AclResourceType.TOPIC, AclResourceType.GROUP, AclResourceType.TRANSACTIONAL_ID)
 CHUNK: Final = 2000
 """ACLs in one request."""
@@ -68,25 +79,52 @@ def first_acls() -> list[Entry]:
     ]
 
 
-class Side:
-    """One of the brokers."""
+class LoginConnection(BrokerConnection):
+    """Logs in by PLAIN whenever it connects."""
 
-    def __init__(self, bootstrap: str) -> None:
+    user = ""
+
+    def _connected(self) -> socket.socket:
+        is_new = self._socket is None
+        connected = super()._connected()
+        if is_new:
+            self._succeed(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+            self._succeed(SaslAuthenticateRequest(auth_bytes=plain_token(self.user, "pencil")), 2)
+        return connected
+
+    def _succeed(self, message: Message, version: int) -> None:
+        answer: Any = self.request(message, version)
+        assert answer.error_code == 0, answer
+
+
+class Side:
+    """One of the brokers. `sasl_port` is that of its listener with logins, where it has one."""
+
+    def __init__(self, bootstrap: str, sasl_port: int = 0) -> None:
         self._host, _, port = bootstrap.rpartition(":")
-        self._port = int(port)
+        self._port, self._sasl_port = int(port), sasl_port
         self.admin = DialogueClient(self.connection(ADMIN), 0, "matrix")
-        self._clients: dict[str, DialogueClient] = {}
+        self._clients: dict[tuple[str, str | None], DialogueClient] = {}
         self.ids: dict[str, Uuid] = {}
 
-    def connection(self, source: str) -> BrokerConnection:
-        connection = BrokerConnection(self._host, self._port)
+    def connection(self, source: str, user: str | None = None) -> BrokerConnection:
+        """Of a client at an address, which logs in where it has a name."""
+        if user is None:
+            connection = BrokerConnection(self._host, self._port)
+        else:
+            connection = LoginConnection(self._host, self._sasl_port)
+            connection.user = user
         connection.source = source
         return connection
 
-    def prepare(self, entries: list[Entry]) -> None:
-        """Gives the administrator its rights, creates what there is to be, and then the ACLs of the clients."""
-        first = first_acls()
-        self._create_acls(first)
+    def prepare(self, entries: list[Entry] | None) -> None:
+        """Gives the administrator its rights, creates what there is to be, and then the ACLs of the clients.
+
+        None: there are no ACLs at all.
+        """
+        first = [] if entries is None else first_acls()
+        if first:
+            self._create_acls(first)
         for name in (SEEN, HIDDEN):
             self._create_topic(name)
         for key_type, key in ((0, GROUP), (1, TXN)):
@@ -98,6 +136,8 @@ class Side:
             self._commit(group)
         known: Any = self.admin.connection.request(MetadataRequest(topics=None), 13)
         self.ids |= {topic.name: topic.topic_id for topic in known.topics}
+        if entries is None:
+            return
         for at in range(0, len(entries), CHUNK):
             self._create_acls(entries[at : at + CHUNK])
         everything = describe(1, None, 1, None, None, 1, 1)
@@ -135,11 +175,12 @@ class Side:
         )
         self.admin.request_until(commit, lambda a: a.topics[0].partitions[0].error_code == 0, 8)
 
-    def answer(self, key: ApiKey, make: Make, version: int, address: str) -> object:
+    def answer(self, key: ApiKey, make: Make, version: int, address: str, user: str | None) -> object:
         """The response to a request from an address, without what differs between any two brokers."""
-        client = self._clients.get(address)
+        client = self._clients.get((address, user))
         if client is None:
-            client = self._clients[address] = DialogueClient(self.connection(address), 0, "matrix")
+            client = DialogueClient(self.connection(address, user), 0, "matrix")
+            self._clients[address, user] = client
         doomed = f"{DOOMED}{address}-{make.__name__}-{version}", f"hid-{address}-{make.__name__}-{version}"
         if key is ApiKey.DELETE_TOPICS:
             for name in doomed:
@@ -208,16 +249,18 @@ def _sorted(value: Any) -> Any:
 
 
 class Matrix:
-    """Both brokers. `addresses` has the client's address for each API and set of ACLs."""
+    """Both brokers. `clients` has the client's address and user for each API and set of ACLs."""
 
-    def __init__(self, directory: Path, sets: Iterable[tuple[ApiKey, Grant]]) -> None:
+    def __init__(self, directory: Path, sets: Iterable[tuple[ApiKey, Grant]] | None) -> None:
+        """Without sets there are no ACLs, and everyone may do everything."""
         at = iter(addresses())
-        self.addresses: dict[tuple[ApiKey, str], str] = {}
+        self.clients: dict[tuple[ApiKey, str], tuple[str, str | None]] = {}
         self.sides: dict[str, Side] = {}
         entries: list[Entry] = []
-        for key, grant in sets:
-            address = self.addresses[key, grant.name] = next(at)
-            entries += [(*entry[:4], address, *entry[5:]) for entry in grant.entries]
+        for key, grant in sets or ():
+            address = next(at)
+            self.clients[key, grant.name] = address, grant.user
+            entries += [(*entry[:4], entry[4] or address, *entry[5:]) for entry in grant.entries]
         entries = list(dict.fromkeys(entries))
         kafka_dir, our_dir = directory / "kafka", directory / "barnabas"
         kafka_dir.mkdir(parents=True)
@@ -225,12 +268,11 @@ class Matrix:
         self._kafka = ApacheKafka(kafka_dir, require_classpath(), SETTINGS, QUICK_JVM)
         self._barnabas = BrokerProcess(our_dir, {**SETTINGS, "barnabas.profile": "kafka"})
         try:
-            self._kafka.start()
-            self._barnabas.start()
-            self.sides["kafka"] = Side(self._kafka.bootstrap)
-            self.sides["barnabas"] = Side(self._barnabas.bootstrap)
+            for name, broker in (("kafka", self._kafka), ("barnabas", self._barnabas)):
+                self.sides[name] = Side(broker.bootstrap, add_listener(broker))
+                broker.start()
             for side in self.sides.values():
-                side.prepare(entries)
+                side.prepare(None if sets is None else entries)
         except BaseException:
             self.kill()
             raise
@@ -244,5 +286,17 @@ class Matrix:
 
     def compare(self, key: ApiKey, grant: str, make: Make, version: int) -> list[object]:
         """The responses of Kafka and of Barnabas."""
-        address = self.addresses[key, grant]
-        return [side.answer(key, make, version, address) for side in self.sides.values()]
+        address, user = self.clients.get((key, grant), (ADMIN, None))
+        return [side.answer(key, make, version, address, user) for side in self.sides.values()]
+
+
+def add_listener(broker: ApacheKafka | BrokerProcess) -> int:
+    """Gives a broker a listener with logins beside the usual one; returns its port."""
+    (port,) = held_ports(1)
+    listeners = f"PLAINTEXT://{broker.bootstrap},SASL://127.0.0.1:{port}"
+    controller = ""
+    if isinstance(broker, ApacheKafka):
+        broker.overrides["advertised.listeners"] = listeners
+        controller = f",CONTROLLER://127.0.0.1:{broker.controller_port}"
+    broker.overrides |= {**LOGINS, "listeners": listeners + controller}
+    return port

@@ -53,6 +53,7 @@ MODULES: Final = (
     "sasl",
     "scram",
     "telemetry",
+    "tokens",
     "quorum",
     "topics",
     "transactions",

@@ -42,6 +42,7 @@ import org.apache.logging.log4j.core.config.Property;
 public final class JavaAuthorizer {
     private static final HexFormat HEX = HexFormat.of();
     private static final Lines LINES = new Lines();
+    private static final List<Uuid> IDS = new ArrayList<>();
     private static StandardAuthorizer authorizer;
 
     /** Keeps the lines of the audit log. */
@@ -83,7 +84,8 @@ public final class JavaAuthorizer {
         String request = words.next();
         switch (request) {
             case "new" -> create(words);
-            case "acl" -> authorizer.addAcl(Uuid.randomUuid(), acl(words));
+            case "acl" -> add(acl(words));
+            case "remove" -> authorizer.removeAcl(IDS.get(code(words)));
             case "ask" -> ask(words, answer);
             case "any" -> any(words, answer);
             case "host" -> answer.add(hex(InetAddress.getByName(text(words)).getHostAddress()));
@@ -92,11 +94,17 @@ public final class JavaAuthorizer {
     }
 
     private static void create(Iterator<String> words) {
+        IDS.clear();
         authorizer = new StandardAuthorizer();
         authorizer.configure(Map.of(
             "super.users", text(words), "allow.everyone.if.no.acl.found", text(words), "node.id", "1"));
         authorizer.withPluginMetrics(new PluginMetricsImpl(new Metrics(), Map.of()));
         authorizer.completeInitialLoad();
+    }
+
+    private static void add(StandardAcl acl) {
+        IDS.add(Uuid.randomUuid());
+        authorizer.addAcl(IDS.get(IDS.size() - 1), acl);
     }
 
     private static StandardAcl acl(Iterator<String> words) {

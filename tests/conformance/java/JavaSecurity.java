@@ -6,6 +6,8 @@ import java.util.HexFormat;
 import java.util.List;
 import java.util.regex.Pattern;
 import javax.security.auth.x500.X500Principal;
+import org.apache.kafka.common.security.kerberos.KerberosName;
+import org.apache.kafka.common.security.kerberos.KerberosShortNamer;
 import org.apache.kafka.common.security.ssl.SslPrincipalMapper;
 
 /**
@@ -37,6 +39,8 @@ public final class JavaSecurity {
                 }
             case "map":
                 return map(text(given.get(0)), text(given.get(1)));
+            case "short":
+                return shortName(given);
             case "matches":
                 return matches(given);
             default:
@@ -57,6 +61,26 @@ public final class JavaSecurity {
             return "none";
         } catch (IllegalArgumentException | IndexOutOfBoundsException e) {
             return "fails";
+        }
+    }
+
+    /** The default realm, the principal, and rules. */
+    private static String shortName(List<byte[]> given) {
+        List<String> rules = new ArrayList<>();
+        for (byte[] rule : given.subList(2, given.size()))
+            rules.add(text(rule));
+        KerberosShortNamer namer;
+        try {
+            namer = KerberosShortNamer.fromUnparsedRules(text(given.get(0)), rules);
+        } catch (IllegalArgumentException e) {
+            return "rejected";
+        }
+        try {
+            return word(namer.shortName(KerberosName.parse(text(given.get(1)))));
+        } catch (java.io.IOException e) {
+            return e.getClass().getSimpleName().equals("BadFormatString") ? "fails" : "none";
+        } catch (IllegalArgumentException | IndexOutOfBoundsException e) {
+            return text(given.get(1)).contains("@") && e.getMessage().startsWith("Malformed") ? "none" : "fails";
         }
     }
 

@@ -1,4 +1,5 @@
-// The franz-go client at its defaults, driven by lines on standard input:
+// The franz-go client at its defaults, driven by lines on standard input. Its arguments are the bootstrap address, and,
+// where it logs in by a delegation token, the token's id and secret.
 //
 //	produce TOPIC PARTITIONS COUNT CODEC  records of every kind, in runs over the partitions
 //	consume TOPIC PARTITIONS COUNT        all partitions from the beginning
@@ -20,6 +21,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
 
 const (
@@ -123,13 +125,22 @@ func record(number, count int, noise []byte, started time.Time) *kgo.Record {
 	return made
 }
 
+// options are those of every client: where the brokers are, and the login.
+func options(bootstrap string) []kgo.Opt {
+	found := []kgo.Opt{kgo.SeedBrokers(bootstrap)}
+	if len(os.Args) > 3 {
+		token := scram.Auth{User: os.Args[2], Pass: os.Args[3], IsToken: true}
+		found = append(found, kgo.SASL(token.AsSha512Mechanism()))
+	}
+	return found
+}
+
 func produce(bootstrap, topic string, partitions, count int, codec string) (string, error) {
-	client, err := kgo.NewClient(
-		kgo.SeedBrokers(bootstrap),
+	client, err := kgo.NewClient(append(options(bootstrap),
 		kgo.DefaultProduceTopic(topic),
 		kgo.ProducerBatchCompression(codecs[codec]),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
-	)
+	)...)
 	if err != nil {
 		return "", err
 	}
@@ -161,10 +172,9 @@ func consume(bootstrap, topic string, partitions, count int) (string, error) {
 	for partition := range partitions {
 		offsets[int32(partition)] = kgo.NewOffset().AtStart()
 	}
-	client, err := kgo.NewClient(
-		kgo.SeedBrokers(bootstrap),
+	client, err := kgo.NewClient(append(options(bootstrap),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: offsets}),
-	)
+	)...)
 	if err != nil {
 		return "", err
 	}

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 
+from barnabas.broker.kafka_apis.handlers.api_versions import MAX_SOFTWARE_CHARACTERS
 from barnabas.broker.request import REGISTRY, ApiHandler
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.errors import ErrorCode
@@ -147,3 +148,11 @@ def test_an_api_without_a_common_version_is_not_offered(broker: InProcessBroker)
 
     broker.broker.forwarder = cast("Any", Newer())
     assert ApiKey.CREATE_TOPICS not in {entry.api_key for entry in asked(broker, 4).api_keys}
+
+
+def test_of_long_names_of_software_the_beginning_is_kept(broker: InProcessBroker) -> None:
+    """A client may send them before it has logged in, and keep its connection open."""
+    client = broker.client(version=3)
+    assert client >> hello("n" * 30_000, "1" * 30_000) << Like(error_code=0)
+    kept = client.info.client_software_name, client.info.client_software_version
+    assert kept == ("n" * MAX_SOFTWARE_CHARACTERS, "1" * MAX_SOFTWARE_CHARACTERS)

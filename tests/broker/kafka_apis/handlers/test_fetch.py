@@ -607,6 +607,41 @@ def test_a_session_of_another_client_is_checked_for_who_uses_it(guarded_topics: 
     assert thief >> fetch(session_id=session_id, session_epoch=2) << Like(responses=[denied])
 
 
+def test_a_fetch_that_waits_was_allowed_when_it_came(guarded_topics: GuardedBroker) -> None:
+    """A change of ACLs meanwhile holds for the next one, as in Kafka."""
+    client = guarded_topics.client(version=BY_NAME)
+    asked = fetch(fetch_topic("seen", [partition(offset=1)]), max_wait_ms=60_000, session_epoch=0)
+    assert client >> asked << WAITS
+    guarded_topics.deny_again()
+    appended = Like(responses=[Like(partition_responses=[Like(error_code=0)])])
+    assert guarded_topics.admin(version=BY_NAME) >> produce("seen", batch("b")) << appended
+    assert client << Like(session_id=1, responses=[Like(partitions=[Like(error_code=0)])])
+    denied = Like(topic="seen", partitions=[Like(error_code=DENIED, records=b"")])
+    assert client >> fetch(session_id=1, session_epoch=1) << Like(responses=[denied])
+
+
+def test_a_session_that_another_client_goes_on_with_shows_its_first_one_nothing_more(
+    guarded_topics: GuardedBroker,
+) -> None:
+    """Who has guessed a session id is checked for itself; the fetch that waits gets nothing of another's rights."""
+    victim, thief = guarded_topics.client(version=BY_NAME), guarded_topics.admin(version=BY_NAME)
+    answer = victim.ask(both(offset=1, session_epoch=0))
+    assert isinstance(answer, FetchResponse)
+    session_id = answer.session_id
+    denied = Like(topic="hidden", partitions=[Like(error_code=DENIED)])
+    assert victim >> fetch(session_id=session_id, session_epoch=1) << Like(responses=[denied])
+    forgets = fetch(session_id=session_id, session_epoch=2, max_wait_ms=60_000)
+    forgets.forgotten_topics_data = [FetchRequest.ForgottenTopic(topic="hidden", partitions=[0])]
+    assert victim >> forgets << WAITS
+    hidden = fetch(fetch_topic("hidden", [partition(offset=0)]), session_id=session_id, session_epoch=3)
+    shown = Like(topic="hidden", partitions=[Like(error_code=0)])
+    assert thief >> hidden << Like(responses=[shown])
+    appended = Like(responses=[Like(partition_responses=[Like(error_code=0)])])
+    assert guarded_topics.admin(version=BY_NAME) >> produce("seen", batch("b")) << appended
+    moved_on = Like(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH, responses=[])
+    assert victim << moved_on
+
+
 def test_a_reader_without_sessions_is_checked_each_time(guarded_topics: GuardedBroker) -> None:
     client = guarded_topics.client(version=BY_NAME)
     seen = Like(topic="seen", partitions=[Like(error_code=0)])

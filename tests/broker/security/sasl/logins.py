@@ -7,7 +7,14 @@ from barnabas.broker.security.sasl.authenticator import Clock
 from barnabas.broker.security.sasl.listener import SaslListener
 from barnabas.broker.security.sasl.plain import JaasLogins, PlainMechanism
 from barnabas.broker.security.sasl.scram import ScramCredentials, ScramMechanismOfListener
-from barnabas.broker.security.sasl.server import Login, SaslAuthenticationError, SaslError, SaslServer
+from barnabas.broker.security.sasl.server import (
+    Login,
+    SaslAuthenticationError,
+    SaslError,
+    SaslRetriableError,
+    SaslServer,
+    WouldBlockError,
+)
 from barnabas.protocol.api_keys import ApiKey, request_header_version
 from barnabas.protocol.codec import decoder, encode
 from barnabas.protocol.errors import ErrorCode, ProtocolError
@@ -21,7 +28,9 @@ MAX_RECEIVE_BYTES = 10_000
 
 
 class ScriptedServer:
-    """Does what a token says: "more", "user NAME", "done NAME", "fail TEXT", "tell TEXT", "bug"."""
+    """Does what a token says: "more", "user NAME", "done NAME", "late NAME", "fail TEXT", "tell TEXT", "later TEXT",
+    "bug".
+    """
 
     def __init__(self, *, blocks: bool, expires_ms: int | None) -> None:
         self.blocks = blocks
@@ -41,8 +50,17 @@ class ScriptedServer:
                 self.user = rest
                 self.login = Login(rest, expires_ms=self._expires_ms)
                 return b"welcome"
+            case "late":
+                if not self.blocks:
+                    self.blocks = True
+                    raise WouldBlockError
+                self.blocks = False
+                self.login = Login(rest, expires_ms=self._expires_ms)
+                return b"at last"
             case "fail":
                 raise SaslError(rest)
+            case "later":
+                raise SaslRetriableError(rest)
             case "tell":
                 raise SaslAuthenticationError(rest)
             case _:

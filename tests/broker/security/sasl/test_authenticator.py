@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.broker.request import KafkaPrincipal
+from barnabas.broker.security.principals import AuthenticationContext, Naming
 from barnabas.broker.security.sasl.authenticator import (
     MAX_ROUNDS,
     WRONG_FIRST_REQUEST,
@@ -20,7 +22,7 @@ from barnabas.broker.security.sasl.authenticator import (
     Step,
 )
 from barnabas.broker.security.sasl.session import SaslSession
-from barnabas.protocol.api_keys import ApiKey, response_header_version, response_type
+from barnabas.protocol.api_keys import ApiKey, known_versions, response_header_version, response_type
 from barnabas.protocol.codec import decode
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest
@@ -328,6 +330,18 @@ def test_a_mechanism_that_waits_is_run_by_the_caller() -> None:
     assert response_of(SaslAuthenticateRequest(), 2, done).auth_bytes == b"welcome"
 
 
+def test_a_frame_that_comes_while_a_token_is_checked_ends_the_login() -> None:
+    dialogue = Dialogue()
+    dialogue.handshake("SLOW")
+    first, _ = dialogue.authenticate(b"done carol")
+    assert first is Fate.WORK
+    step = dialogue.send(b"done carol")
+    assert (step.fate, dialogue.state) == (Fate.CLOSE, SaslState.FAILED)
+    ended = dialogue.login.worked()
+    assert ended.fate is Fate.CLOSE
+    assert dialogue.login.session is None
+
+
 def test_a_mechanism_that_waits_may_fail() -> None:
     client = Dialogue()
     client.handshake("SLOW")
@@ -342,6 +356,19 @@ def test_a_mechanism_that_waits_may_fail() -> None:
     step.work()
     with pytest.raises(ZeroDivisionError):
         other.login.worked()
+
+
+def test_a_token_that_turns_out_to_take_long_is_evaluated_again_in_a_thread() -> None:
+    client = Dialogue()
+    client.handshake("SCRIPTED")
+    assert client.send(request(SaslAuthenticateRequest(auth_bytes=b"more"), 2)).fate is Fate.CONTINUE
+    step = client.send(request(SaslAuthenticateRequest(auth_bytes=b"late alice"), 2))
+    assert (step.fate, step.answer, client.login.is_open) == (Fate.WORK, None, False)
+    assert step.work is not None
+    step.work()
+    done = client.login.worked()
+    assert done.fate is Fate.COMPLETE
+    assert response_of(SaslAuthenticateRequest(), 2, done).auth_bytes == b"at last"
 
 
 # ---- sessions and their renewal
@@ -444,3 +471,112 @@ def test_any_frames_end_somewhere_and_log_nobody_in(frames: list[bytes], mechani
         assert step.fate in (Fate.CONTINUE, Fate.FAIL, Fate.CLOSE)
         assert (step.failure is None) is (step.fate is Fate.CONTINUE)
     assert client.login.session is None
+
+
+# ---- what is no failed login
+
+
+def test_a_login_that_cannot_be_completed_now_closes_the_connection() -> None:
+    client = Dialogue()
+    client.handshake("SCRIPTED")
+    step = client.send(request(SaslAuthenticateRequest(auth_bytes=b"later Request is a replay"), 2))
+    assert (step.fate, step.answer) == (Fate.CLOSE, None)
+    assert step.failure == Failure("Request is a replay", "SCRIPTED", None)
+    assert client.state is SaslState.FAILED
+
+
+# ---- a class of the operator's own names clients
+
+
+class Teams:
+    """Everybody of a team, but for one whom it does not know."""
+
+    def build(self, context: AuthenticationContext) -> tuple[str, str]:
+        if context.authorization_id == "mallory":
+            raise LookupError("no such member")
+        return "Team", f"{context.sasl_mechanism} {context.authorization_id} {context.session_expires_ms}"
+
+
+def named(mechanism: str, user: str) -> tuple[SaslAuthenticator, Step]:
+    info, time = connection_info(), ManualClock()
+    info.naming = Naming(Teams(), info)
+    login = SaslAuthenticator(listener(), info, FakeDoors(), time.clock)
+    login.receive(request(SaslHandshakeRequest(mechanism=mechanism), 1))
+    return login, login.receive(request(SaslAuthenticateRequest(auth_bytes=f"done {user}".encode()), 2))
+
+
+def test_a_class_of_the_operators_own_names_who_has_logged_in() -> None:
+    login, step = named("BEARER", "alice")
+    assert step.fate is Fate.COMPLETE
+    assert login.session is not None
+    assert login.session.principal == KafkaPrincipal("BEARER alice 100000", "Team")
+
+
+def test_whom_it_does_not_name_fails_to_log_in() -> None:
+    login, step = named("SCRIPTED", "mallory")
+    assert step.fate is Fate.FAIL
+    assert login.session is None
+    assert step.failure is not None
+    assert step.failure.reason == "principal.builder.class has failed with LookupError: no such member"
+    message = SaslAuthenticateRequest(auth_bytes=b"")
+    assert response_of(message, 2, step).error_message == GENERIC.format("SCRIPTED")
+
+
+# ---- every state, every API, every version
+
+
+def states() -> dict[str, Callable[[], Dialogue]]:
+    """Logins up to each state in which a frame can come."""
+
+    def session() -> SaslSession:
+        return SaslSession("PLAIN", KafkaPrincipal("alice"), 100.0)
+
+    def after(*steps: Callable[[Dialogue], object], of: SaslSession | None = None) -> Dialogue:
+        dialogue = Dialogue(previous=of)
+        for step in steps:
+            step(dialogue)
+        return dialogue
+
+    def shake(dialogue: Dialogue) -> object:
+        return dialogue.handshake()
+
+    def shake_raw(dialogue: Dialogue) -> object:
+        return dialogue.handshake(version=0)
+
+    def other(dialogue: Dialogue) -> object:
+        return dialogue.handshake("SCRAM-SHA-256")
+
+    def fail(dialogue: Dialogue) -> object:
+        return dialogue.authenticate(plain_token("alice", "wrong"))
+
+    return {
+        "first": Dialogue,
+        "after versions": lambda: after(Dialogue.versions),
+        "among tokens": lambda: after(shake),
+        "among raw tokens": lambda: after(shake_raw),
+        "after a failure": lambda: after(shake, fail),
+        "renewal": lambda: after(of=session()),
+        "among tokens of a renewal": lambda: after(shake, of=session()),
+        "among raw tokens of a renewal": lambda: after(shake_raw, of=session()),
+        "renewal by another mechanism": lambda: after(other, of=session()),
+        "after a renewal that failed": lambda: after(shake, fail, of=session()),
+    }
+
+
+@pytest.mark.parametrize("name", states())
+def test_no_request_but_those_of_a_login_goes_on(name: str) -> None:
+    """In all known versions, and those around them: a request of another API ends the connection, at once or late."""
+    begin = states()[name]
+    login = {ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE, ApiKey.API_VERSIONS}
+    for key in ApiKey:
+        if key in login:
+            continue
+        low, high = known_versions(key)
+        for version in (*range(low - 1, high + 2), -1, 32767):
+            dialogue = begin()
+            step = dialogue.send(struct.pack(">hhih", key, version, 7, -1) + bytes(20))
+            assert step.fate in (Fate.FAIL, Fate.CLOSE), (key, version)
+            assert dialogue.login.session is None
+            assert dialogue.state is SaslState.FAILED
+            again = dialogue.send(request(SaslHandshakeRequest(mechanism="PLAIN"), 1))
+            assert again.fate is Fate.CLOSE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,11 +16,13 @@ from barnabas.broker.security.sasl.listener import (
 )
 from barnabas.broker.security.sasl.plain import PlainServer
 from barnabas.broker.security.sasl.scram import ScramCredentials
+from barnabas.broker.security.sasl.server import SaslError
 from barnabas.config.broker_config import BrokerConfig
 from barnabas.config.layers import InvalidConfigError
 from barnabas.security.jaas import parse_file
 from barnabas.security.token_settings import LOGIN_HANDLER
 from tests.broker.security.sasl import token_broker
+from tests.security.fake_gssapi import installed
 
 PLAIN_KEY = "listener.name.sasl.plain.sasl.jaas.config"
 ALICE = f'{PLAIN_LOGIN_MODULE} required user_alice="pencil";'
@@ -88,11 +91,16 @@ def test_the_closest_value_counts() -> None:
     }
 
 
-def test_the_default_needs_kerberos_and_the_error_says_what_to_set_instead() -> None:
+def test_the_default_needs_kerberos_and_the_error_says_what_to_set_instead(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "gssapi", None)  # as if the extra were not installed
     error = errors_of({})
     assert (
-        "default: sasl.enabled.mechanisms=GSSAPI must be among PLAIN, SCRAM-SHA-256, SCRAM-SHA-512" in error
+        "default: sasl.enabled.mechanisms=GSSAPI needs the extra `kerberos`: pip install barnabas[kerberos]"
+        in error
     )
+    assert "libgssapi-krb5-2" in error
     assert "    sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-512\n" in error
     assert f"    {PLAIN_KEY}={PLAIN_LOGIN_MODULE} required user_alice=" in error
     assert f"    listener.name.sasl.scram-sha-512.sasl.jaas.config={SCRAM_LOGIN_MODULE} required;" in error
@@ -102,7 +110,10 @@ def test_the_default_needs_kerberos_and_the_error_says_what_to_set_instead() -> 
     ("settings", "message"),
     [
         ({"sasl.enabled.mechanisms": ""}, "sasl.enabled.mechanisms= must be among PLAIN"),
-        ({"sasl.enabled.mechanisms": "PLAIN,GSSAPI"}, "must be among PLAIN"),
+        (
+            {"sasl.enabled.mechanisms": "PLAIN,DIGEST"},
+            "must be among PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, GSSAPI, OAUTHBEARER",
+        ),
         (
             {"listener.name.sasl.sasl.enabled.mechanisms": "plain"},
             "listener.name.sasl.sasl.enabled.mechanisms=plain",
@@ -263,6 +274,102 @@ def test_the_mechanism_between_brokers_must_be_enabled(settings: dict[str, str],
         assert "sasl.mechanism.inter.broker.protocol=GSSAPI must be among" in errors_of(settings)
     else:
         assert listener_of(settings).mechanisms
+
+
+# ---- Kerberos
+
+GSSAPI_KEY = "listener.name.sasl.gssapi.sasl.jaas.config"
+RULES = "sasl.kerberos.principal.to.local.rules"
+
+
+def krb5(keytab: str = "/kafka.keytab", **more: str) -> str:
+    options = {
+        "useKeyTab": "true",
+        "storeKey": "true",
+        "keyTab": keytab,
+        "principal": "kafka/h@R",
+        "serviceName": "kafka",
+        **more,
+    }
+    words = " ".join(f'{key}="{value}"' for key, value in options.items() if value)
+    return f"com.sun.security.auth.module.Krb5LoginModule required {words};"
+
+
+def login_by_kerberos(listener: SaslListener, principal: str) -> str | None:
+    """The name of whom the mechanism lets in; None where it lets nobody in."""
+    server = listener.mechanisms["GSSAPI"].new_server()
+    server.evaluate(f"AP-REQ {principal} kafka@h".encode())
+    server.evaluate(b"")
+    try:
+        server.evaluate(b"wrapped \1\0\0\0")
+    except SaslError:
+        return None
+    return None if server.login is None else server.login.authorization_id
+
+
+def test_kerberos(monkeypatch: pytest.MonkeyPatch) -> None:
+    installed(monkeypatch)
+    listener = listener_of({GSSAPI_KEY: krb5(), "connections.max.reauth.ms": "9"})
+    assert list(listener.mechanisms) == ["GSSAPI"]
+    assert listener.mechanisms["GSSAPI"].max_reauth_ms == 9
+    assert login_by_kerberos(listener, "alice@R") == "alice"
+    assert login_by_kerberos(listener, "alice@OTHER") is None
+
+
+def test_kerberos_from_the_static_file_with_rules(monkeypatch: pytest.MonkeyPatch) -> None:
+    installed(monkeypatch)
+    rules = {f"listener.name.sasl.{RULES}": "RULE:[1:$1@$0](.*@OTHER)s/@.*//U", RULES: "DEFAULT"}
+    service = {"sasl.kerberos.service.name": "kafka"}
+    listener = listener_of({**rules, **service}, f"KafkaServer {{ {krb5(serviceName='')} }};")
+    assert login_by_kerberos(listener, "alice@OTHER") == "ALICE"
+    assert login_by_kerberos(listener, "alice@R") is None
+
+
+def test_beside_a_builder_of_the_operators_own_the_rules_do_not_count(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    installed(monkeypatch)
+    listener = listener_of({GSSAPI_KEY: krb5(), "principal.builder.class": "python:somewhere:Else"})
+    assert login_by_kerberos(listener, "alice@OTHER") == "alice@OTHER"
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {},
+            f"{GSSAPI_KEY} must be set, as com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true",
+        ),
+        ({GSSAPI_KEY: ALICE}, "must name com.sun.security.auth.module.Krb5LoginModule; it names"),
+        (
+            {GSSAPI_KEY: krb5("/absent")},
+            f"{GSSAPI_KEY}=[hidden] must have a principal whose keys are in its keytab: Key",
+        ),
+        ({GSSAPI_KEY: krb5(useTicketCache="true")}, f"{GSSAPI_KEY}=[hidden] must have no useTicketCache"),
+        (
+            {GSSAPI_KEY: krb5(), "sasl.kerberos.service.name": "other"},
+            "must have the serviceName of sasl.kerberos.service.name, which is other",
+        ),
+        (
+            {GSSAPI_KEY: krb5(), f"listener.name.sasl.{RULES}": "nonsense"},
+            f"--override: listener.name.sasl.{RULES}=nonsense must be of DEFAULT and RULE:",
+        ),
+        (
+            {GSSAPI_KEY: krb5(), "listener.name.sasl.gssapi.sasl.server.callback.handler.class": "a.B"},
+            "must be org.apache.kafka.common.security.authenticator.SaslServerCallbackHandler, or left out",
+        ),
+    ],
+)
+def test_kerberos_that_cannot_be(
+    monkeypatch: pytest.MonkeyPatch, settings: dict[str, str], message: str
+) -> None:
+    installed(monkeypatch)
+    assert message in errors_of(settings)
+
+
+def test_an_error_about_a_default_of_the_rules(monkeypatch: pytest.MonkeyPatch) -> None:
+    installed(monkeypatch)
+    assert f"{RULES}=x must be of DEFAULT" in errors_of({GSSAPI_KEY: krb5(), RULES: "x"})
 
 
 # ---- OAUTHBEARER, whose settings have tests of their own

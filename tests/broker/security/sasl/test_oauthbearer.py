@@ -10,13 +10,14 @@ from barnabas.broker.security.sasl.authenticator import Fate, SaslAuthenticator
 from barnabas.broker.security.sasl.jwks import ProviderKeys, RefreshTimes
 from barnabas.broker.security.sasl.listener import SaslListener
 from barnabas.broker.security.sasl.oauthbearer import (
+    LONG_BYTES,
     HookTokens,
     OAuthBearerMechanism,
     OAuthBearerServer,
     SignedTokens,
     UnsecuredTokens,
 )
-from barnabas.broker.security.sasl.server import Login, SaslAuthenticationError, SaslError
+from barnabas.broker.security.sasl.server import Login, SaslAuthenticationError, SaslError, WouldBlockError
 from barnabas.protocol.messages.security import SaslAuthenticateRequest, SaslHandshakeRequest
 from barnabas.security.json_web_tokens import TokenRules
 from barnabas.security.unsecured_tokens import UnsecuredRules
@@ -60,6 +61,19 @@ def test_a_login(text: bytes) -> None:
     assert server.evaluate(text) == b""
     assert server.login == Login("alice", expires_ms=NOW_MS + 300_000)
     assert server.user == "alice"
+
+
+def test_a_long_token_is_for_a_thread() -> None:
+    longest = message(GOOD, more=f"x={'a' * (LONG_BYTES - len(message(GOOD)) - 3)}\x01")
+    assert len(longest) == LONG_BYTES
+    assert signed().new_server().evaluate(longest) == b""
+    server = signed().new_server()
+    long = message(KEY.token({"sub": "alice", "roles": ["a role"] * 9000}, NOW_MS / 1000))
+    with pytest.raises(WouldBlockError):
+        server.evaluate(long)
+    assert server.blocks
+    assert server.evaluate(long) == b""
+    assert server.login == Login("alice", expires_ms=NOW_MS + 300_000)
 
 
 def test_a_token_that_is_rejected_is_answered_and_then_fails() -> None:

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import hmac
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from barnabas.broker.security.sasl import plain
+from barnabas.broker.security.sasl.listener import sasl_listener
 from barnabas.broker.security.sasl.plain import JaasLogins, PlainMechanism, PlainServer
+from barnabas.broker.security.sasl.scram import ScramCredentials
 from barnabas.broker.security.sasl.server import Login, SaslAuthenticationError
+from barnabas.config.broker_config import BrokerConfig
+from tests.support.examples import importable, indented_after
 
 USERS = {"user_alice": "pencil", "user_": "nameless", "user_päul": "ein Paßwort", "other": "x"}
 
@@ -114,3 +124,59 @@ def test_a_class_that_fails_lets_nobody_in_and_no_password_out(caplog: pytest.Lo
     assert caught.value.__cause__ is None
     assert caplog.messages == ["the class that checks logins has failed with LookupError"]
     assert "secret" not in caplog.text
+
+
+def test_a_login_costs_the_same_for_users_that_exist_and_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is computed and compared is counted: for unknown users, and wherever the passwords differ."""
+    logins = JaasLogins({"user_alice": "pencil"})
+    done: list[tuple[str, int]] = []
+    digest, compare = hmac.digest, hmac.compare_digest
+
+    def counting_digest(key: bytes, data: bytes, hash_name: str) -> bytes:
+        done.append((hash_name, len(data)))
+        return digest(key, data, hash_name)
+
+    def counting_compare(one: bytes, other: bytes) -> bool:
+        done.append(("compare", len(one) + len(other)))
+        return compare(one, other)
+
+    monkeypatch.setattr(
+        plain, "hmac", SimpleNamespace(digest=counting_digest, compare_digest=counting_compare)
+    )
+    costs = []
+    for user, password in (("alice", "pencix"), ("alice", "xencil"), ("nobody", "pencil"), ("", "pencix")):
+        done.clear()
+        assert not logins.authenticate(user, password)
+        costs.append([*done])
+    assert costs == [[("sha256", 6), ("compare", 64)]] * 4
+
+
+def test_the_example_of_the_documentation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its class checks passwords by a directory service, whose library is a stand-in here."""
+    documentation = plain.__doc__
+    assert documentation is not None
+    ldap3 = ModuleType("ldap3")
+    asked: list[tuple[str, str]] = []
+
+    class Connection:
+        def __init__(self, server: str, name: str, password: str) -> None:
+            asked.append((server, name))
+            self.bound = password == "pencil"
+
+        def __enter__(self) -> Connection:
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+
+    rdn = SimpleNamespace(escape_rdn=lambda text: text.replace(",", "\\,"))
+    vars(ldap3).update(Server=str, Connection=Connection, utils=SimpleNamespace(dn=rdn))
+    monkeypatch.setitem(sys.modules, "ldap3", ldap3)
+    code = indented_after(documentation, "As a complete example, the module `company_logins`")
+    lines = indented_after(documentation, "and in server.properties").replace("\\\n", "")
+    settings = dict(line.split("=", 1) for line in lines.splitlines())
+    overrides = [f"{key}={value}" for key, value in settings.items()]
+    with importable(code, "company_logins", tmp_path):
+        config = BrokerConfig.of(None, overrides=overrides)
+        server = sasl_listener(config, "SASL_SSL", ScramCredentials()).mechanisms["PLAIN"].new_server()
+        assert server.evaluate(b"\0alice,a\0pencil") == b""
+        assert asked == [("ldaps://directory.example", "uid=alice\\,a,ou=people,dc=example")]

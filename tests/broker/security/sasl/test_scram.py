@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from base64 import b64decode
+from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
@@ -11,7 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.broker.controller.scram_admin import Upsertion, credential_record
+from barnabas.broker.security.sasl import scram
 from barnabas.broker.security.sasl.scram import (
+    MAX_MESSAGE_BYTES,
     MOCK_SALT_BYTES,
     Credential,
     ScramCredentials,
@@ -20,9 +23,11 @@ from barnabas.broker.security.sasl.scram import (
     parse_client_final,
     parse_client_first,
 )
-from barnabas.broker.security.sasl.server import Login, SaslAuthenticationError, SaslError
+from barnabas.broker.security.sasl.server import Login, SaslAuthenticationError, SaslError, WouldBlockError
 from barnabas.protocol.messages.cluster_records import UserScramCredentialRecord
 from barnabas.protocol.messages.security import ScramMechanism
+from barnabas.security import scram as arithmetic
+from barnabas.security.scram import hmac_of
 from tests.support.sasl import ScramClient
 
 MECHANISMS = ["SCRAM-SHA-256", "SCRAM-SHA-512"]
@@ -136,18 +141,28 @@ def test_without_tokens_no_login_by_token_succeeds() -> None:
         log_in(client, server())
 
 
-def test_a_login_by_token() -> None:
-    by_token = ScramCredentials()
-    known = record("token-id", password="hmac")
+class OneToken:
+    """A token of id `token-id` and secret `hmac`, for SCRAM-SHA-256."""
 
-    def find(token_id: str, mechanism: ScramMechanism) -> Credential | None:
+    def __init__(self, *, is_ready: bool = True) -> None:
+        self.salts: set[bytes] = set()
+        self._is_ready = is_ready
+
+    def is_ready(self, token_id: str, mechanism: ScramMechanism) -> bool:
+        return self._is_ready
+
+    def credential(self, token_id: str, mechanism: ScramMechanism, salt: bytes) -> Credential | None:
         if (token_id, mechanism) != ("token-id", ScramMechanism.SCRAM_SHA_256):
             return None
-        return Credential(
-            "owner", known.salt, known.iterations, known.stored_key, known.server_key, True, 1_000_000
-        )
+        self.salts.add(salt)
+        salted = hashlib.pbkdf2_hmac("sha256", b"hmac", salt, 4096)
+        known = credential_record(Upsertion("", 1, 4096, salt, salted))
+        return Credential("owner", salt, 4096, known.stored_key, known.server_key, True, 1_000_000)
 
-    by_token.attach(dict, b"secret", find)
+
+def test_a_login_by_token() -> None:
+    by_token, tokens = ScramCredentials(), OneToken()
+    by_token.attach(dict, b"secret", tokens)
     login = server(of=by_token)
     client = ScramClient("SCRAM-SHA-256", "token-id", "hmac", extensions=",tokenauth=true")
     assert client.trusts(log_in(client, login))
@@ -157,6 +172,20 @@ def test_a_login_by_token() -> None:
     other = ScramClient("SCRAM-SHA-256", "other", "hmac", extensions=",tokenauth=TRUE")
     with pytest.raises(SaslError, match="no credential"):
         log_in(other, server(of=by_token))
+    assert tokens.salts == {by_token.mock("token-id", ScramMechanism.SCRAM_SHA_256).salt}
+
+
+def test_a_token_whose_keys_are_not_computed_yet_needs_a_thread() -> None:
+    by_token, tokens = ScramCredentials(), OneToken(is_ready=False)
+    by_token.attach(dict, b"secret", tokens)
+    login = server(of=by_token)
+    client = ScramClient("SCRAM-SHA-256", "token-id", "hmac", extensions=",tokenauth=true")
+    with pytest.raises(WouldBlockError):
+        login.evaluate(client.first())
+    assert (login.blocks, tokens.salts) == (True, set())
+    first = login.evaluate(client.first())
+    assert not login.blocks  # the last message is quick
+    assert client.trusts(login.evaluate(client.final(first)))
 
 
 @pytest.mark.parametrize(
@@ -250,3 +279,33 @@ def test_a_first_message_is_read_as_it_was_written(user: str, nonce: str) -> Non
 def test_a_mechanism_has_the_names_of_its_listener() -> None:
     mechanism = ScramMechanismOfListener("SCRAM-SHA-512", BOTH, 7)
     assert (mechanism.name, mechanism.max_reauth_ms) == ("SCRAM-SHA-512", 7)
+
+
+@pytest.mark.parametrize("parse", [parse_client_first, parse_client_final])
+def test_a_long_message_is_not_looked_at(parse: Callable[[bytes], object]) -> None:
+    with pytest.raises(SaslError, match="more than 4096 bytes"):
+        parse(b"n,,n=alice,r=" + b"r" * MAX_MESSAGE_BYTES)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_a_login_costs_the_same_for_users_that_exist_and_others(
+    mechanism: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is computed is counted, hash by hash: a clock would tell of the machine."""
+    computed: list[tuple[str, int, int]] = []
+
+    def counting(hash_name: str, key: bytes, data: bytes) -> bytes:
+        computed.append((hash_name, len(key), len(data)))
+        return hmac_of(hash_name, key, data)
+
+    for module in (scram, arithmetic):
+        monkeypatch.setattr(module, "hmac_of", counting)
+    costs = []
+    for user in ("alice", "nobod"):
+        computed.clear()
+        login = server(mechanism)
+        with pytest.raises(SaslError):
+            log_in(ScramClient(mechanism, user, "wrong"), login)
+        costs.append([*computed])
+    assert costs[0] == costs[1]
+    assert len(costs[0]) == 3  # the mock salt, and two of the last round
