@@ -6,7 +6,6 @@ shown. Source: the MBeans of ClientQuotaManager and its subclasses, ConnectionQu
 
 from __future__ import annotations
 
-import hashlib
 from array import array
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
@@ -66,6 +65,8 @@ def _shortened(name: str) -> str:
     """The name, or its beginning and a digest, so that no two series have the same labels."""
     if len(name) <= MAX_LABEL_CHARACTERS:
         return name
+    import hashlib  # not for the start of every broker
+
     digest = hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()
     return f"{name[: MAX_LABEL_CHARACTERS - len(digest)]}{digest}"
 

@@ -175,6 +175,10 @@ ELSEWHERE = {
     "ssl.engine.factory.class": "acts for a listener that opens: test_listener_securities",
     "sasl.enabled.mechanisms": "acts for a listener that opens, below",
     "sasl.jaas.config": "acts for one mechanism of a listener that opens, below",
+    **dict.fromkeys(
+        ["sasl.kerberos.service.name", "sasl.kerberos.principal.to.local.rules"],
+        "acts for a listener that opens: test_gssapi",
+    ),
 }
 
 STATIC = {
