@@ -9,12 +9,14 @@ from barnabas.config.catalogue.gone import GONE, GONE_PREFIXES, OPEN_PREFIXES
 from barnabas.config.keys import ConfigKey
 from barnabas.config.layers import Setting
 
+_PREFIXES_OF_LOGINS = ("sasl.login.", "sasl.oauthbearer.", "barnabas.oauthbearer.")
+
 # Keys that can be set for one mechanism of a listener (DynamicBrokerConfig.LISTENER_MECHANISM_CONFIGS).
 MECHANISM_KEYS = {
     "connections.max.reauth.ms",
     "sasl.jaas.config",
     "sasl.server.callback.handler.class",
-    *(name for name in BROKER_KEYS if name.startswith(("sasl.login.", "sasl.oauthbearer."))),
+    *(name for name in BROKER_KEYS if name.startswith(_PREFIXES_OF_LOGINS)),
 }
 
 
@@ -51,11 +53,7 @@ LISTENER_KEYS = {
     "ssl.allow.san.changes",
     "ssl.engine.factory.class",
     "ssl.principal.mapping.rules",
-    *(
-        name
-        for name in MECHANISM_KEYS
-        if name.startswith(("sasl.login.", "sasl.oauthbearer.")) and name != "sasl.login.class"
-    ),
+    *(name for name in MECHANISM_KEYS if name.startswith(_PREFIXES_OF_LOGINS) and name != "sasl.login.class"),
     *LISTENER_TLS_KEYS,
 }
 

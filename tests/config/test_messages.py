@@ -77,6 +77,8 @@ def test_a_key_that_acts_has_no_message() -> None:
     assert said("authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer") == []
     assert said("listener.name.x.max.connections=9") == []
     assert said("listener.name.x.plain.sasl.jaas.config=x") == []
+    assert said("listener.name.x.oauthbearer.sasl.oauthbearer.expected.issuer=x") == []
+    assert said("listener.name.x.oauthbearer.barnabas.oauthbearer.allow.unsecured=true") == []
     assert said("listener.name.x.scram-sha-256.connections.max.reauth.ms=9") == []
     assert said("listener.name.x.connections.max.reauth.ms=9") == []
     assert said("listener.name.x.plain.sasl.server.callback.handler.class=python:a:B") == []

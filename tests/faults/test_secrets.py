@@ -21,11 +21,14 @@ from barnabas.protocol.messages.security import (
     SaslHandshakeRequest,
 )
 from barnabas.protocol.schema import Message
+from barnabas.security.oauthbearer import ABORT, format_initial
+from barnabas.security.token_settings import LOGIN_MODULE
 from tests.support.broker_process import BrokerDidNotStartError, BrokerProcess
 from tests.support.certificates import Authority
 from tests.support.ports import held_ports
 from tests.support.raw import RawConnection
 from tests.support.sasl import PLAIN_MODULE, SCRAM_MODULE, plain_token, request
+from tests.support.tokens import unsigned_token
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(180)]
 
@@ -48,7 +51,12 @@ def settings(folder: Path, ports: list[int]) -> dict[str, str]:
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,SSL:SSL,INLINE:SSL",
         "log.dirs": str(folder / "data"),
         "barnabas.log.level": "DEBUG",
-        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,OAUTHBEARER",
+        "barnabas.oauthbearer.allow.unsecured": "true",
+        "listener.name.sasl_plaintext.oauthbearer.sasl.jaas.config": (
+            f'{LOGIN_MODULE} required clientSecret="{MARK}-client";'
+        ),
+        "sasl.oauthbearer.client.credentials.client.secret": f"{MARK}-client",
         "listener.name.sasl_plaintext.plain.sasl.jaas.config": f'{plain} user_alice="{MARK}-plain";',
         "listener.name.sasl_plaintext.scram-sha-256.sasl.jaas.config": (
             f'{scram} username="x" password="{MARK}-jaas";'
@@ -163,6 +171,8 @@ def test_no_output_has_a_secret(planted: Planted) -> None:
     planted.log_in("PLAIN", plain_token("alice", f"{MARK}-guess"))
     planted.log_in("PLAIN", f"{MARK}\0{MARK}".encode())
     planted.log_in("SCRAM-SHA-256", f"n,,n=carol,r={MARK}".encode(), f"c=biws,r={MARK},p={MARK}".encode())
+    for token in (MARK, f"e30.{MARK}.", unsigned_token({"jti": MARK, MARK: MARK})):
+        planted.log_in("OAUTHBEARER", format_initial(token, {"extension": MARK}), ABORT)
     with urllib.request.urlopen(f"http://127.0.0.1:{planted.http_port}/metrics") as answer:
         planted.said.append(answer.read())
     bootstrap = ("--bootstrap-server", planted.process.bootstrap)

@@ -143,11 +143,7 @@ def _oauthbearer(settings: MechanismSettings) -> OAuthBearerMechanism:
     errors: list[ConfigError] = []
 
     def value(key: ConfigKey[Any]) -> Any:
-        try:
-            return config.listener_value(listener, key, OAUTHBEARER)
-        except ConfigError as error:
-            errors.append(error)
-            return None
+        return _value(config, listener, key, OAUTHBEARER, errors)
 
     def reject(key: ConfigKey[Any], requirement: str) -> None:
         errors.append(_effective_error(config, listener, OAUTHBEARER, key, requirement))
@@ -185,6 +181,21 @@ def _mechanisms_error(
     key = SASL_ENABLED_MECHANISMS.name if setting is None else setting.key
     place = "default" if setting is None else setting.place
     return ConfigError(key, ",".join(named), requirement, place)
+
+
+def _value(
+    config: BrokerConfig,
+    listener: str,
+    key: ConfigKey[Any],
+    mechanism: str | None,
+    errors: list[ConfigError],
+) -> Any:
+    """What counts for a mechanism; None for a wrong value, which is among the errors then."""
+    try:
+        return config.listener_value(listener, key, mechanism)
+    except ConfigError as error:
+        errors.append(error)
+        return None
 
 
 def _own_key(listener: str, mechanism: str, key: ConfigKey[Any]) -> str:
@@ -311,11 +322,7 @@ class _Reader:
 
     def value(self, key: ConfigKey[Any], mechanism: str | None) -> Any:
         """None for a wrong value, which is among the errors then."""
-        try:
-            return self._config.listener_value(self._listener, key, mechanism)
-        except ConfigError as error:
-            self.errors.append(error)
-            return None
+        return _value(self._config, self._listener, key, mechanism, self.errors)
 
     def _mechanism(self, name: str, kind: MechanismKind) -> Mechanism | None:
         before = len(self.errors)
