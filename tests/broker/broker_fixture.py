@@ -182,9 +182,10 @@ class InProcessBroker:
         assert self.client(version=7) >> CreateTopicsRequest(topics=[topic]) << answer
         return self.broker.image.topics[name].topic_id
 
-    def stop(self) -> None:
-        """A clean stop."""
+    def stop(self, close_threads: Callable[[], None] = lambda: None) -> None:
+        """A clean stop, in the order of Server.stop. `close_threads` ends the runner's work, where that is pending."""
         self.coordinators.stop()
+        close_threads()
         self.storage.close()
 
     def kill(self) -> None:

@@ -6,6 +6,7 @@ import errno
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
+from itertools import count
 from pathlib import Path
 from random import Random
 
@@ -58,6 +59,9 @@ class Process(ManualTimer):
         self._clock = clock
         self._rng = rng
         self._guard = guard
+        self._numbers = count()
+        self._steps: dict[int, Callable[[], None]] = {}
+        """Of each job that is not over, by the number of the job."""
         self.alive = True
 
     def time(self) -> float:
@@ -79,14 +83,25 @@ class Process(ManualTimer):
 
     def submit(self, work: Work, done: Done) -> None:
         """As BlockingRunner: the work is done some time later, and its completion is reported later still."""
-        rng = self._rng
+        rng, number = self._rng, next(self._numbers)
 
         def over(error: BaseException | None) -> None:
-            self.call_later(rng.random() * 0.002, lambda: done(error))
+            self._steps[number] = lambda: done(error)
+            self.call_later(rng.random() * 0.002, lambda: self._step(number))
 
-        self.call_later(
-            rng.random() * (0.2 if rng.random() < 0.05 else 0.003), lambda: InlineRunner().submit(work, over)
-        )
+        self._steps[number] = lambda: InlineRunner().submit(work, over)
+        self.call_later(rng.random() * (0.2 if rng.random() < 0.05 else 0.003), lambda: self._step(number))
+
+    def _step(self, number: int) -> None:
+        """What a job does next, if that is not done yet: its work, or the report of its completion."""
+        step = self._steps.pop(number, None)
+        if step is not None:
+            step()
+
+    def close(self) -> None:
+        """As ThreadRunner.close: all that was submitted is done and reported, and what that leads to."""
+        while self._steps:
+            self._step(next(iter(self._steps)))
 
 
 @lru_cache(maxsize=1)
@@ -166,11 +181,12 @@ class Machine:
 
     def _stop_in_order(self) -> None:
         assert self.running is not None
+        assert self.process is not None
         assert self._housekeeping is not None
         self._housekeeping.stop()
         if self._cleaner is not None:
             compaction.stop_cleaner(self._cleaner)
-        self.running.stop()
+        self.running.stop(self.process.close)
 
     def kill(self) -> None:
         """Kills the broker as kill -9 does: completed writes are on the disk."""
