@@ -36,7 +36,7 @@ import os
 import socket
 import ssl
 from collections.abc import Callable
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 from barnabas.broker.network.request_memory import READ_BYTES
 from barnabas.broker.network.tls_records import MOST_RECORD_BYTES, whole_records
@@ -59,15 +59,16 @@ HANDSHAKE_RECORD: Final = b"\x16"
 """The first byte of every TLS connection."""
 
 
-class Handshakes(NamedTuple):
+class Handshakes:
     """What the connections of all listeners share, of one event loop."""
 
-    runner: BlockingRunner
-    """Runs the steps of handshakes."""
-    deadlines: DeadlineQueue
-    timeout_ms: int
-    window: memoryview
-    """WINDOW_BYTES. A socket is read into it; it is free again when that call has ended."""
+    def __init__(self, runner: BlockingRunner, deadlines: DeadlineQueue, timeout_ms: int) -> None:
+        """`runner` runs the steps of handshakes."""
+        self.runner = runner
+        self.deadlines = deadlines
+        self.timeout_ms = timeout_ms
+        self.window = memoryview(bytearray(WINDOW_BYTES))
+        """A socket is read into it; it is free again when that call has ended."""
 
 
 class Guard(Protocol):

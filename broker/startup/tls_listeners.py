@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.broker.network.failure_log import FailureLog
 from barnabas.broker.network.listener_security import ListenerTls
-from barnabas.broker.network.tls_transport import WINDOW_BYTES, Handshakes
+from barnabas.broker.network.tls_transport import Handshakes
 from barnabas.broker.security.tls_listener import Loaded, ReplacementRules, TlsListener
 from barnabas.broker.startup.setting_errors import setting_error
 from barnabas.broker.waiting.blocking import BlockingRunner, ThreadRunner
@@ -61,8 +61,7 @@ class TlsListeners:
         if self._shared is None:
             self._pool = ThreadRunner(self._loop, self._config[BARNABAS_HANDSHAKE_THREADS])
             timeout_ms = self._config[BARNABAS_AUTHENTICATION_TIMEOUT_MS]
-            window = memoryview(bytearray(WINDOW_BYTES))
-            self._shared = Handshakes(self._pool, DeadlineQueue(self._loop), timeout_ms, window)
+            self._shared = Handshakes(self._pool, DeadlineQueue(self._loop), timeout_ms)
         return self._shared
 
     def close(self) -> None:

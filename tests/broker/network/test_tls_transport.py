@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
 from barnabas.broker.network.tls_records import MOST_RECORD_BYTES
-from barnabas.broker.network.tls_transport import WINDOW_BYTES, Handshakes, TlsTransport
+from barnabas.broker.network.tls_transport import Handshakes, TlsTransport
 from barnabas.broker.network.transport import MORE_COMES
 from barnabas.broker.waiting.blocking import BlockingRunner, InlineRunner
 from barnabas.broker.waiting.timer import DeadlineQueue
@@ -159,8 +159,7 @@ class Dialogue:
         self.timer = ManualTimer()
         self.guard = FakeGuard(us or server_context(*own()))
         self.peer = Peer(them or client(), end)
-        window_of_all = memoryview(bytearray(WINDOW_BYTES))
-        handshakes = Handshakes(runner or InlineRunner(), DeadlineQueue(self.timer), 30_000, window_of_all)
+        handshakes = Handshakes(runner or InlineRunner(), DeadlineQueue(self.timer), 30_000)
         self.transport = TlsTransport(cast("Any", self.loop), accepted, self.guard, handshakes)
         self.received = bytearray()
         self.errors: list[OSError] = []
