@@ -37,6 +37,7 @@ MODULES: Final = (
     "barnabas.broker.network.in_flight",
     "barnabas.broker.network.request_order",
     "barnabas.broker.network.send_queue",
+    "barnabas.broker.network.tls_records",
     "barnabas.broker.node_client.exchange",
     "barnabas.broker.pending",
     "barnabas.broker.probes",

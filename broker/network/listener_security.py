@@ -163,7 +163,7 @@ class _TlsGuard:
         """The context that holds now."""
         return self._tls.stores.context
 
-    def admit(self, tls: ssl.SSLSocket) -> None:
+    def admit(self, tls: ssl.SSLObject) -> None:
         """The handshake is complete, and with it the authentication where there is no login."""
         from barnabas.security.cipher_suites import iana_name
 

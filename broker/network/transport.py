@@ -3,9 +3,7 @@
 There is no asyncio transport: a readable socket costs one callback and one recv, an answer one send, and records go
 from the file to the socket within the kernel (sendfile).
 
-This is the seam for other kinds of streams. TLS would be another class with the methods of `Transport`, over an
-non-blocking `ssl.SSLSocket`: a handshake before `start` calls the connection, `send_file` by reading (or by
-kernel TLS), WANT_READ and WANT_WRITE as BlockingIOError, and `readable` calls for data that TLS has read ahead.
+This is the seam for other kinds of streams: TLS is another class with the methods of `Transport`, `tls_transport`.
 """
 
 from __future__ import annotations

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import select
 import socket
 import ssl
+import struct
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
 import pytest
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
+from barnabas.broker.network.tls_records import MOST_RECORD_BYTES
 from barnabas.broker.network.tls_transport import Handshakes, TlsTransport
 from barnabas.broker.network.transport import MORE_COMES
 from barnabas.broker.waiting.blocking import BlockingRunner, InlineRunner
@@ -53,12 +59,14 @@ class FakeLoop:
         """Calls what is ready; False where nothing was."""
         soon, self.soon = self.soon, []
         readable, writable, _ = select.select(list(self.readers), list(self.writers), [], 0)
-        ready = [*soon]
-        ready += [self.readers[fd] for fd in readable]
-        ready += [self.writers[fd] for fd in writable]
-        for callback, args in ready:
+        for callback, args in soon:
             callback(*args)
-        return bool(ready)
+        for watched, ready in (self.readers, readable), (self.writers, writable):
+            for fd in ready:
+                if fd in watched:  # no callback before it has removed that
+                    callback, args = watched[fd]
+                    callback(*args)
+        return bool(soon or readable or writable)
 
 
 class FakeGuard:
@@ -74,7 +82,7 @@ class FakeGuard:
     def context(self) -> ssl.SSLContext:
         return self._context
 
-    def admit(self, tls: ssl.SSLSocket) -> None:
+    def admit(self, tls: ssl.SSLObject) -> None:
         if self.refusal:
             raise ValueError(self.refusal)
         self.admitted.append(tls.version())
@@ -365,15 +373,12 @@ def test_parts_of_a_response_are_joined_before_they_are_encrypted(talk: Dialogue
 
 
 def test_what_was_held_is_sent_once_when_there_is_no_room(talk: Dialogue) -> None:
-    filler = 0
-    with suppress(BlockingIOError):
-        while True:
-            filler += talk.transport.send(bytes(100_000)[:100_000])
+    fill(talk)
     talk.peer.read()
     talk.turns()
     sent = []
     for _ in range(200):
-        talk.transport.send(b"h" * 100, MORE_COMES) if talk.transport._retried is None else None
+        talk.transport.send(b"h" * 100, MORE_COMES) if not talk.transport._unsent else None
         with suppress(BlockingIOError):
             sent.append(talk.transport.send(b"b" * 60_000))
             continue
@@ -445,63 +450,342 @@ def test_the_peer_goes_while_we_send(talk: Dialogue) -> None:
         talk.transport.send(b"y")
 
 
-class ScriptedTls:
-    """In place of an SSLSocket that does what no peer of ours can bring about."""
+class Secrets:
+    """Those of a client, from its key log: writes the records that no library of Python's writes."""
 
-    def __init__(self, *steps: Exception | int) -> None:
-        self._steps = list(steps)
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._sent = 0
+        self._secret = b""
 
-    def _next(self, *_: object) -> int:
-        step = self._steps.pop(0)
-        if isinstance(step, Exception):
-            raise step
-        return step
+    def _record(self, kind: int, content: bytes) -> bytes:
+        if not self._secret:
+            found = re.search(r"CLIENT_TRAFFIC_SECRET_0 \w+ (\w+)", self._path.read_text())
+            assert found is not None
+            self._secret = bytes.fromhex(found[1])
+        key, iv = self._derived("key", 32), self._derived("iv", 12)
+        nonce = bytes(a ^ b for a, b in zip(iv, self._sent.to_bytes(12, "big"), strict=True))
+        self._sent += 1
+        header = b"\x17\x03\x03" + (len(content) + 17).to_bytes(2, "big")
+        return header + AESGCM(key).encrypt(nonce, content + bytes([kind]), header)
 
-    recv_into = write = _next
+    def _derived(self, label: str, size: int) -> bytes:
+        name = f"tls13 {label}".encode()
+        info = size.to_bytes(2, "big") + bytes([len(name)]) + name + b"\0"
+        return HKDFExpand(hashes.SHA384(), size, info).derive(self._secret)
 
-    def pending(self) -> int:
-        return 0
+    def data(self, content: bytes) -> bytes:
+        return self._record(23, content)
 
-    def unwrap(self) -> None:
-        pass
+    def new_key(self) -> bytes:
+        """KeyUpdate, which asks for one of the other side; what follows has the new key."""
+        record = self._record(22, b"\x18\0\0\1\1")
+        self._secret, self._sent = self._derived("traffic upd", 48), 0
+        return record
 
-    def close(self) -> None:
-        pass
+
+@pytest.fixture
+def keyed(tmp_path: Path) -> tuple[Dialogue, Secrets]:
+    context = client()
+    context.keylog_filename = str(tmp_path / "keys")
+    return Dialogue(them=context).open(), Secrets(tmp_path / "keys")
 
 
-def test_a_read_that_has_to_send_first_is_repeated_when_there_is_room(talk: Dialogue) -> None:
-    real, talk.transport._tls = (
-        talk.transport._tls,
-        cast("Any", ScriptedTls(ssl.SSLWantWriteError(), 3, ssl.SSLWantReadError())),
-    )
+def fill(talk: Dialogue) -> int:
+    """Sends until the socket takes no more; returns how many bytes were accepted."""
+    sent = 0
+    with suppress(BlockingIOError):
+        while True:
+            sent += talk.transport.send(bytes(100_000))
+    return sent
+
+
+def test_a_new_key_is_answered_with_one(keyed: tuple[Dialogue, Secrets]) -> None:
+    talk, secrets = keyed
+    talk.peer.read()
+    talk.peer.raw = b""
+    talk.peer.socket.sendall(secrets.data(b"old,") + secrets.new_key() + secrets.data(b"new"))
+    talk.turns()
+    assert talk.received == b"old,new"
+    talk.transport.send(b"answer")
+    assert talk.peer.read() == b"answer"
+    assert records(talk.peer.raw) == [23, 23]  # the new key is one of them
+
+
+class Owing:
+    """TLS that has to answer what it reads, as versions of OpenSSL do a new key, and any a renegotiation."""
+
+    def __init__(self, real: ssl.SSLObject, owed: bytes) -> None:
+        self._real = real
+        self._owed = owed
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    def read(self, size: int, buffer: memoryview) -> int:
+        owed, self._owed = self._owed, b""
+        if owed:
+            self._real.write(owed)
+        count: Any = self._real.read(size, cast("Any", buffer))
+        return int(count)
+
+
+def owing(talk: Dialogue, owed: bytes = b"owed") -> None:
+    talk.transport._tls = cast("Any", Owing(cast("ssl.SSLObject", talk.transport._tls), owed))
+
+
+def test_what_tls_owes_is_sent_at_once(talk: Dialogue) -> None:
+    owing(talk)
+    talk.peer.write(b"question")
+    talk.turns()
+    assert talk.received == b"question"
+    assert talk.peer.read() == b"owed"
+
+
+def test_nothing_is_read_while_tls_cannot_send_what_it_owes(talk: Dialogue) -> None:
+    """A peer that makes TLS answer, and reads no answer, gets no memory of ours."""
+    owing(talk)
+    zeros = fill(talk)
+    fresh = talk.transport._fresh
+    talk.peer.write(b"old")
+    talk.turns()
+    talk.peer.write(b"new")
+    talk.turns()
+    assert talk.received == b"old"
+    assert not talk.loop.readers
     talk.readable()
-    assert talk.received == b""
     talk.transport.ignore_writable()  # which does not end the wait
-    talk.loop.turn()
-    assert len(talk.received) == 3
-    assert not talk.loop.writers
-    talk.transport._tls = real
+    talk.transport.pause_reading()
+    talk.transport.resume_reading()
+    talk.transport._has_room()  # as the loop thinks
+    talk.turns()
+    assert talk.received == b"old"
+    got = b""
+    while talk.loop.writers:
+        got += talk.peer.read()
+        talk.turns()
+    assert talk.received == b"oldnew"
+    assert got + talk.peer.read() == bytes(zeros + fresh) + b"owed"
 
 
-def test_a_send_may_be_taken_in_part_or_fail(talk: Dialogue) -> None:
-    real, talk.transport._tls = talk.transport._tls, cast("Any", ScriptedTls(2, 3, 5, ssl.SSLError(1, "bad")))
-    assert talk.transport.send(b"head", MORE_COMES) == 4
-    assert talk.transport.send(b"body__") == 6  # 2 of the head, 2 of it with 1 more, the rest
+def test_what_tls_owes_is_sent_when_there_is_room_though_reading_is_paused(talk: Dialogue) -> None:
+    owing(talk)
+    fill(talk)
+    talk.peer.write(b"old")
+    talk.turns()
+    talk.peer.write(b"new")
+    talk.transport.pause_reading()
+    talk.transport.watch_writable()
+    while talk.loop.writers:
+        talk.peer.read()
+        talk.turns()
+    assert talk.rooms >= 1
+    assert talk.received == b"old"
+    talk.transport.resume_reading()
+    talk.turns()
+    assert talk.received == b"oldnew"
+
+
+def test_a_record_without_data_to_which_tls_owes_an_answer(keyed: tuple[Dialogue, Secrets]) -> None:
+    talk, secrets = keyed
+    owing(talk)
+    fill(talk)
+    talk.peer.socket.sendall(secrets.data(b""))
+    talk.turns()
+    talk.peer.socket.sendall(secrets.data(b"new"))
+    talk.turns()
+    assert talk.received == b""
+    while talk.loop.writers:
+        talk.peer.read()
+        talk.turns()
+    assert talk.received == b"new"
+
+
+def test_a_peer_has_gone_to_which_tls_owes_an_answer(talk: Dialogue) -> None:
+    owing(talk)
+    talk.peer.write(b"old")
+    talk.peer.socket.close()
+    talk.turns()
+    assert talk.received == b"old"
+    assert [type(error) for error in talk.errors] == [BrokenPipeError]
+
+
+def test_a_peer_goes_to_which_tls_owes_an_answer(talk: Dialogue) -> None:
+    owing(talk)
+    fill(talk)
+    talk.peer.write(b"old")
+    talk.turns()
+    talk.peer.socket.close()
+    talk.turns()
+    assert talk.received == b"old"
+    assert len(talk.errors) == 1
+    assert talk.is_closed
+
+
+def test_records_without_data(keyed: tuple[Dialogue, Secrets]) -> None:
+    talk, secrets = keyed
+    talk.peer.socket.sendall(secrets.data(b""))
+    talk.turns()
+    talk.peer.socket.sendall(secrets.data(b"") + secrets.data(b"x"))
+    talk.turns()
+    assert talk.received == b"x"
+
+
+@pytest.mark.parametrize("window", [5, 1000, 1 << 17])
+@pytest.mark.parametrize("step", [1, 100, 5_000, 200_000])
+def test_records_of_any_size_in_pieces_of_any_size(window: int, step: int) -> None:
+    talk = Dialogue(window=window).open()
+    chance = random.Random(4)
+    sent = b""
+    while len(sent) < min(20 * step, 20_000):
+        data = chance.randbytes(chance.choice([1, 9, 30, 1_000, 20_000]))
+        talk.peer.tls.write(data)
+        sent += data
+    while piece := talk.peer._out.read(step):
+        talk.peer.socket.sendall(piece)
+        talk.turns()
+    assert talk.received == sent
+    assert not talk.transport._arrived
+    assert not talk.transport._has_unread
+
+
+def test_a_part_of_a_record_is_kept_and_no_more(talk: Dialogue) -> None:
+    talk.peer.tls.write(b"x" * 10_000)
+    data = talk.peer._out.read()
+    talk.peer.socket.sendall(data[:7_000])
+    talk.turns()
+    assert len(talk.transport._arrived) == 7_000
+    talk.peer.socket.sendall(data[7_000:])
+    talk.turns()
+    assert len(talk.received) == 10_000
+    assert not talk.transport._arrived
+
+
+def test_no_more_is_read_from_the_socket_than_the_endpoint_takes(talk: Dialogue) -> None:
+    talk.peer.write(b"x" * 100_000)
+    kept = 0
+    while talk.loop.turn():
+        tls = talk.transport._tls
+        assert tls is not None
+        kept = max(kept, len(talk.transport._arrived) + talk.transport._incoming.pending + tls.pending())
+    assert len(talk.received) == 100_000
+    assert kept < 2 * MOST_RECORD_BYTES
+
+
+def test_a_reset_that_was_reported_before_the_last_bytes(talk: Dialogue) -> None:
+    """The error of the socket comes to the endpoint after these, without another call of the loop's."""
+    talk.peer.write(b"x")
+    pair = socket.create_server(("127.0.0.1", 0))
+    peer = socket.create_connection(pair.getsockname())
+    ours, _ = pair.accept()
+    ours.setblocking(False)
+    ours.send(b"unread")
+    peer.sendall(talk.transport._socket.recv(1000))
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    select.select([ours], [], [])
+    peer.close()
+    real, talk.transport._socket = talk.transport._socket, ours
+    talk.loop.readers.clear()
+    talk.transport._is_readable()
+    talk.turns()
+    assert talk.received == b"x"
+    assert [type(error) for error in talk.errors] == [ConnectionResetError]
+    for each in (real, pair):
+        each.close()
+
+
+def test_a_peer_whose_records_have_to_be_small(talk: Dialogue) -> None:
+    """As one that asks for a max_fragment_length; TLS says how much it has taken of a piece."""
+
+    class Small:
+        def __init__(self, real: ssl.SSLObject) -> None:
+            self._real = real
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._real, name)
+
+        def write(self, data: memoryview) -> int:
+            return self._real.write(data[:512])
+
+    talk.transport._tls = cast("Any", Small(cast("ssl.SSLObject", talk.transport._tls)))
+    data = random.Random(5).randbytes(100_000)
+    assert talk.transport.send(data) == 100_000
+    assert talk.peer.read() == data
+
+
+def test_nothing_can_be_encrypted_after_the_goodbye(talk: Dialogue) -> None:
+    tls = talk.transport._tls
+    assert tls is not None
+    with suppress(ssl.SSLError):
+        tls.unwrap()
     with pytest.raises(ConnectionAbortedError):
         talk.transport.send(b"x")
-    talk.transport._tls = real
 
 
-def test_a_part_of_a_file_may_be_taken(talk: Dialogue, tmp_path: Path) -> None:
+class Narrow:
+    """A socket with room for so many bytes."""
+
+    def __init__(self, real: socket.socket, room: int) -> None:
+        self._real = real
+        self.room = room
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    def send(self, data: bytes | memoryview) -> int:
+        if not self.room:
+            raise BlockingIOError
+        count = self._real.send(data[: self.room])
+        self.room -= count
+        return count
+
+    def sendmsg(self, parts: list[bytes]) -> int:
+        return self.send(b"".join(parts))
+
+
+def test_any_room(talk: Dialogue, tmp_path: Path) -> None:
+    """What is accepted was sent, and is sent once."""
+    content = random.Random(6).randbytes(300_000)
+    path = tmp_path / "records"
+    path.write_bytes(content)
+    chance = random.Random(7)
+    narrow = Narrow(talk.transport._socket, 0)
+    talk.transport._socket = cast("Any", narrow)
+    got, position = b"", 0
+    with path.open("rb") as file:
+        while position < len(content):
+            narrow.room = chance.choice([0, 1, 100, 20_000, 65_624, 65_630, 90_000])
+            is_held = not talk.transport._fresh and not talk.transport._unsent
+            before = position
+            with suppress(BlockingIOError):
+                if is_held:
+                    few = content[position : position + chance.randrange(20)]
+                    position += talk.transport.send(few, MORE_COMES)
+                position += talk.transport.send_file(file.fileno(), position, 150_000)
+            assert position >= before
+            got += talk.peer.read()
+    narrow.room = 1_000_000
+    talk.transport.send(b"")
+    assert got + talk.peer.read() == content
+
+
+def test_a_part_of_a_file_waits_encrypted(talk: Dialogue, tmp_path: Path) -> None:
+    """It is accepted when it is sent, without the file, which need not be read again."""
     path = tmp_path / "records"
     path.write_bytes(b"0123456789")
-    scripted = ScriptedTls(4, ssl.SSLWantWriteError(), ssl.SSLWantWriteError())
-    real, talk.transport._tls = talk.transport._tls, cast("Any", scripted)
+    zeros = fill(talk)
+    fresh = talk.transport._fresh
+    got = b""
     with path.open("rb") as file:
-        assert talk.transport.send_file(file.fileno(), 0, 10) == 4
         with pytest.raises(BlockingIOError):
-            talk.transport.send_file(file.fileno(), 4, 6)
-    talk.transport._tls = real
+            talk.transport.send_file(file.fileno(), 0, 10)
+        for _ in range(1000):
+            got += talk.peer.read()
+            with suppress(BlockingIOError):
+                assert talk.transport.send_file(file.fileno(), 0, fresh) == fresh
+                break
+    got += talk.peer.read()
+    assert got == bytes(zeros + fresh)
 
 
 # ---- connections that are not let in
@@ -594,28 +878,68 @@ def test_a_connection_is_closed_when_its_thread_is_done() -> None:
     assert runner.held == 1
     assert not talk.loop.readers
     talk.transport.close()
-    assert talk.transport._accepted.fileno() >= 0
+    assert talk.transport._socket.fileno() >= 0
     runner.release()
-    with pytest.raises(ConnectionResetError):  # since what it has sent was not read
-        talk.peer.take()
+    assert talk.peer.socket.recv(1) == b""
+    assert talk.transport._tls is None
 
 
-def test_a_handshake_waits_for_room() -> None:
+@pytest.mark.parametrize("leaves", [False, True])
+def test_a_handshake_waits_for_room(leaves: bool) -> None:
     runner = HeldRunner()
     talk = Dialogue(runner)
     talk.peer.move()
     talk.turns()
-    runner.fail(ssl.SSLWantWriteError())
-    assert talk.loop.writers
-    talk.loop.turn()
-    assert not talk.loop.writers
-    assert runner.held == 1
+    with suppress(BlockingIOError):
+        while True:
+            talk.transport._socket.send(bytes(1000))
     runner.release()
+    assert talk.loop.writers
+    assert not talk.loop.readers
+    assert not talk.loop.turn()
+    if leaves:
+        talk.peer.socket.close()
+        talk.turns()
+        assert [type(error) for error in talk.errors] == [BrokenPipeError]
+        assert (talk.guard.admitted, talk.guard.rejections) == ([], [])
+        return
+    while talk.loop.writers:
+        assert talk.peer.socket.recv(1 << 16)
+        talk.turns()
+    assert talk.loop.readers
+
+
+@pytest.mark.parametrize("data", [b"", b"last"])
+def test_a_client_leaves_without_its_session_tickets(data: bytes) -> None:
+    """It may have sent something all the same."""
+    runner = HeldRunner()
+    talk = Dialogue(runner, window=100)
     talk.peer.move()
     talk.turns()
+    runner.release()
+    talk.peer.take()
+    talk.peer.tls.do_handshake()
+    if data:
+        talk.peer.tls.write(data)
+    talk.peer.socket.sendall(talk.peer._out.read())
+    talk.turns()
+    talk.peer.socket.close()
     runner.release_all()
+    talk.turns()
     assert talk.guard.admitted == ["TLSv1.3"]
-    talk.transport.close()
+    assert talk.received == data
+    assert talk.has_ended or talk.errors
+    assert talk.is_closed
+
+
+def test_an_error_of_a_step_that_is_not_of_tls() -> None:
+    runner = HeldRunner()
+    talk = Dialogue(runner)
+    talk.peer.move()
+    talk.turns()
+    runner.fail(OSError("no memory"))
+    assert (len(talk.errors), talk.guard.rejections) == (1, [])
+    assert talk.is_closed
 
 
 def test_a_bug_in_a_thread_ends_the_connection_and_is_raised() -> None:
@@ -630,28 +954,63 @@ def test_a_bug_in_a_thread_ends_the_connection_and_is_raised() -> None:
 
 def test_a_readable_socket_without_bytes_is_waited_for() -> None:
     talk = Dialogue()
-    talk.transport._has_first_bytes()
+    talk.transport._has_bytes()
     assert talk.errors == []
-    talk.transport._accepted.close()
-    talk.transport._has_first_bytes()
+    talk.transport._socket.close()
+    talk.transport._has_bytes()
     assert [type(error) for error in talk.errors] == [OSError]
     talk.loop.readers.clear()
     assert os.name == "posix"
 
 
-def test_a_read_that_had_to_send_first_is_put_off_while_reading_is_paused(talk: Dialogue) -> None:
-    """A throttled connection is not read, whatever its peer makes TLS do."""
-    scripted = ScriptedTls(ssl.SSLWantWriteError(), 3, ssl.SSLWantReadError())
-    real, talk.transport._tls = talk.transport._tls, cast("Any", scripted)
-    talk.readable()
-    talk.transport.pause_reading()
-    talk.loop.turn()
-    assert not talk.received
-    assert not talk.loop.writers
-    talk.transport.resume_reading()
-    talk.loop.turn()
-    assert len(talk.received) == 3
-    talk.transport._tls = real
+def test_a_client_that_ends_its_side_in_the_middle_is_a_failure() -> None:
+    talk = Dialogue()
+    talk.peer.move()
+    talk.turns()
+    talk.peer.socket.shutdown(socket.SHUT_WR)
+    talk.turns()
+    assert talk.guard.rejections == ["the peer closed the connection"]
+    assert talk.is_closed
+
+
+def test_what_begins_like_a_record_and_is_none_is_refused_at_once() -> None:
+    talk = Dialogue()
+    talk.peer.socket.sendall(b"\x16GET /")
+    talk.turns()
+    assert talk.guard.rejections == ["the peer does not speak TLS: it is a PLAINTEXT or SASL_PLAINTEXT one"]
+    assert talk.is_closed
+
+
+def test_a_part_of_a_record_takes_no_thread() -> None:
+    runner = HeldRunner()
+    talk = Dialogue(runner)
+    with suppress(ssl.SSLWantReadError):
+        talk.peer.tls.do_handshake()
+    data = talk.peer._out.read()
+    talk.peer.socket.sendall(data[:-1])
+    talk.turns()
+    assert runner.held == 0
+    talk.peer.socket.sendall(data[-1:])
+    talk.turns()
+    assert runner.held == 1
+    runner.release()
+
+
+def test_what_comes_with_the_end_of_the_handshake_is_read() -> None:
+    talk = Dialogue()
+    talk.peer.move()
+    talk.turns()
+    talk.peer.take()
+    talk.peer.tls.do_handshake()
+    talk.peer.tls.write(b"first,")
+    talk.peer.tls.write(b"second," * 3_000)
+    talk.peer.tls.write(b"third")
+    data = talk.peer._out.read()
+    talk.peer.socket.sendall(data[:-3])
+    talk.turns()
+    talk.peer.socket.sendall(data[-3:])
+    talk.turns()
+    assert talk.received == b"first," + b"second," * 3_000 + b"third"
 
 
 def test_a_handshake_that_waits_for_a_thread_too_long_takes_none() -> None:
@@ -665,4 +1024,4 @@ def test_a_handshake_that_waits_for_a_thread_too_long_takes_none() -> None:
     assert talk.guard.rejections == ["no TLS handshake within 30000 ms"]
     runner.release()
     assert talk.transport._tls is None
-    assert talk.transport._accepted.fileno() == -1
+    assert talk.transport._socket.fileno() == -1
