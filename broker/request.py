@@ -191,7 +191,16 @@ class ApiHandler:
     unstable.api.versions.enable. A `forwardable` API is answered by the controller where that is another node.
     """
 
-    __slots__ = ("advertised", "forwardable", "handle", "is_always_offered", "key", "offered", "unstable", "versions")
+    __slots__ = (
+        "advertised",
+        "forwardable",
+        "handle",
+        "is_always_offered",
+        "key",
+        "offered",
+        "unstable",
+        "versions",
+    )
 
     def __init__(
         self,

@@ -24,7 +24,10 @@ HASHES: Final[Mapping[str, str]] = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": 
 """The hash of each mechanism."""
 MIN_ITERATIONS: Final = 4096
 DIGEST_SIZES: Final[Mapping[str, int]] = {"sha256": 32, "sha512": 64}
-_DIGESTS: Final[Mapping[str, Callable[[bytes], _Digest]]] = {"sha256": hashlib.sha256, "sha512": hashlib.sha512}
+_DIGESTS: Final[Mapping[str, Callable[[bytes], _Digest]]] = {
+    "sha256": hashlib.sha256,
+    "sha512": hashlib.sha512,
+}
 
 
 def salted_password(hash_name: str, password: bytes, salt: bytes, iterations: int) -> bytes:

@@ -132,9 +132,7 @@ class ScramCredentials:
         is that of no ClientKey, and never leaves this broker.
         """
         salt = self._mock_salt(user, mechanism)
-        return Credential(
-            user, salt, MIN_ITERATIONS, self._nobodys_keys[mechanism], _NO_KEYS[mechanism]
-        )
+        return Credential(user, salt, MIN_ITERATIONS, self._nobodys_keys[mechanism], _NO_KEYS[mechanism])
 
     def _mock_salt(self, user: str, mechanism: ScramMechanism) -> bytes:
         salt = hmac_of("sha256", self._secret, f"{mechanism.label}\0{user}".encode())

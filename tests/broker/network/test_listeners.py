@@ -107,11 +107,11 @@ def test_a_port_taken_at_another_address_is_replaced_by_the_next(
     bind_one = listeners._bind_one
 
     def first_port_is_taken(
-        family: socket.AddressFamily, address: str, port: int, *rest: int
+        family: socket.AddressFamily, address: str, port: int, options: listeners._Options
     ) -> socket.socket:
         if address == "127.0.0.2" and not taken:
-            taken.append(bind_one(family, address, port, *rest))
-        return bind_one(family, address, port, *rest)
+            taken.append(bind_one(family, address, port, options))
+        return bind_one(family, address, port, options)
 
     monkeypatch.setattr(listeners, "_bind_one", first_port_is_taken)
     with bound("both") as sockets, taken[0]:

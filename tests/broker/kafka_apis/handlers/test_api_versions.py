@@ -167,7 +167,9 @@ def test_what_is_encoded_once_follows_what_it_is_made_of(broker: InProcessBroker
     broker.broker.forwarder = None
     assert asked(broker, 4) == known
     image = broker.broker.image
-    broker.broker.controller = cast("Any", SimpleNamespace(image=replace(image, features={"group.version": 1})))
+    broker.broker.controller = cast(
+        "Any", SimpleNamespace(image=replace(image, features={"group.version": 1}))
+    )
     assert [(one.name, one.max_version_level) for one in asked(broker, 4).finalized_features] == [
         ("group.version", 1)
     ]
