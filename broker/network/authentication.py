@@ -234,12 +234,7 @@ class Authentication:
         self._memory.hold(self._kept_bytes() + len(frame))
         self._taken_bytes += len(frame)
         if not self._connection.closing:
-            try:
-                step = self._authenticator.receive(frame)
-            except Exception:
-                self._end_for_bug()
-                return
-            self._apply(step)
+            self._take(frame)
 
     def _kept_bytes(self) -> int:
         """What the broker may keep of the frames that were taken."""
@@ -263,10 +258,16 @@ class Authentication:
 
     # ---- what comes of a frame
 
-    def _end_for_bug(self) -> None:
-        info = self._connection.info
-        logger.exception("a bug: closing the connection of %s:%d", info.client_host, info.client_port)
-        self._connection.abort()
+    def _take(self, frame: bytes | None) -> None:
+        """Takes a frame; None: the work of the last one has run."""
+        try:
+            step = self._authenticator.worked() if frame is None else self._authenticator.receive(frame)
+        except Exception:
+            info = self._connection.info
+            logger.exception("a bug: closing the connection of %s:%d", info.client_host, info.client_port)
+            self._connection.abort()
+            return
+        self._apply(step)
 
     def _apply(self, step: Step) -> None:
         fate = step.fate
@@ -298,12 +299,7 @@ class Authentication:
         if self._connection.closing:
             return
         assert error is None, error  # the step keeps what it meets
-        try:
-            step = self._authenticator.worked()
-        except Exception:
-            self._end_for_bug()
-            return
-        self._apply(step)
+        self._take(None)
 
     def _end(self, answer: list[Chunk] | None) -> None:
         """The delay of a failure has passed. An answer that does not fit into the socket is not waited for."""
