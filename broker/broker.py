@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from barnabas.broker.controller.embedded import Decide, Failed
 from barnabas.broker.controller.log_dir_admin import LogDirAdmin
@@ -116,6 +116,8 @@ class Broker:
     """In a cluster: has the controller create topics on demand."""
     forwarder: Forwarder | None = None
     """In a cluster: has the controller answer the requests for it. Set before the first request."""
+    version_arrays: dict[int, Any] = field(default_factory=dict)
+    """Belongs to the handler of ApiVersions: what it has encoded, by version."""
 
     @property
     def image(self) -> MetadataImage:

@@ -191,7 +191,16 @@ class ApiHandler:
     unstable.api.versions.enable. A `forwardable` API is answered by the controller where that is another node.
     """
 
-    __slots__ = ("advertised", "forwardable", "handle", "key", "offered", "unstable", "versions")
+    __slots__ = (
+        "advertised",
+        "forwardable",
+        "handle",
+        "is_always_offered",
+        "key",
+        "offered",
+        "unstable",
+        "versions",
+    )
 
     def __init__(
         self,
@@ -210,6 +219,7 @@ class ApiHandler:
         self.advertised = advertised
         self.handle = handle
         self.offered = offered
+        self.is_always_offered = offered is _always
         self.unstable = unstable
         self.forwardable = forwardable
 

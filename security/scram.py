@@ -12,12 +12,22 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Final, Protocol
+
+
+class _Digest(Protocol):
+    def digest(self) -> bytes: ...
+
 
 HASHES: Final[Mapping[str, str]] = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 """The hash of each mechanism."""
 MIN_ITERATIONS: Final = 4096
+DIGEST_SIZES: Final[Mapping[str, int]] = {"sha256": 32, "sha512": 64}
+_DIGESTS: Final[Mapping[str, Callable[[bytes], _Digest]]] = {
+    "sha256": hashlib.sha256,
+    "sha512": hashlib.sha512,
+}
 
 
 def salted_password(hash_name: str, password: bytes, salt: bytes, iterations: int) -> bytes:
@@ -32,7 +42,7 @@ def client_key(hash_name: str, salted: bytes) -> bytes:
 
 def stored_key(hash_name: str, key: bytes) -> bytes:
     """StoredKey, of a ClientKey."""
-    return hashlib.new(hash_name, key).digest()
+    return _DIGESTS[hash_name](key).digest()  # hashlib.new would look the hash up in OpenSSL
 
 
 def server_key(hash_name: str, salted: bytes) -> bytes:

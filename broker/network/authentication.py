@@ -188,7 +188,7 @@ class Authentication:
         self._size: int | None = None  # of the frame whose bytes arrive
         self._body = bytearray()
         self._taken_bytes = 0  # of the frames so far, parts of which the authenticator may keep
-        self._unsent = memoryview(b"")
+        self._unsent = b""
         self._is_reading = True
         self._is_complete = False
 
@@ -221,7 +221,7 @@ class Authentication:
             self._size = int.from_bytes(self._prefix, "big", signed=True)
             self._prefix = b""
             if not self._authenticator.allows_size(self._size):
-                self._take(lambda: self._authenticator.reject_size(self._size or 0))
+                self._apply(self._authenticator.reject_size(self._size))
                 return
         if self._size > len(self._body):
             self._body += self._receive(min(self._size - len(self._body), READ_BYTES))
@@ -234,7 +234,7 @@ class Authentication:
         self._memory.hold(self._kept_bytes() + len(frame))
         self._taken_bytes += len(frame)
         if not self._connection.closing:
-            self._take(lambda: self._authenticator.receive(frame))
+            self._take(frame)
 
     def _kept_bytes(self) -> int:
         """What the broker may keep of the frames that were taken."""
@@ -258,9 +258,10 @@ class Authentication:
 
     # ---- what comes of a frame
 
-    def _take(self, step_of: Callable[[], Step]) -> None:
+    def _take(self, frame: bytes | None) -> None:
+        """Takes a frame; None: the work of the last one has run."""
         try:
-            step = step_of()
+            step = self._authenticator.worked() if frame is None else self._authenticator.receive(frame)
         except Exception:
             info = self._connection.info
             logger.exception("a bug: closing the connection of %s:%d", info.client_host, info.client_port)
@@ -269,9 +270,10 @@ class Authentication:
         self._apply(step)
 
     def _apply(self, step: Step) -> None:
-        if step.fate not in (Fate.WORK, Fate.CONTINUE):
+        fate = step.fate
+        if fate is not Fate.CONTINUE and fate is not Fate.WORK:
             self._memory.hold(0)
-        match step.fate:
+        match fate:
             case Fate.CONTINUE:
                 self._memory.hold(self._kept_bytes())
                 if not self._connection.closing:
@@ -297,7 +299,7 @@ class Authentication:
         if self._connection.closing:
             return
         assert error is None, error  # the step keeps what it meets
-        self._take(self._authenticator.worked)
+        self._take(None)
 
     def _end(self, answer: list[Chunk] | None) -> None:
         """The delay of a failure has passed. An answer that does not fit into the socket is not waited for."""
@@ -311,8 +313,8 @@ class Authentication:
     def _send(self, answer: list[Chunk] | None) -> None:
         """Sends a frame, and reads on when it is sent."""
         assert answer is not None
-        data = b"".join(bytes(chunk) for chunk in answer)  # type: ignore[arg-type]  # no records among them
-        self._unsent = memoryview(size_prefix(len(data)) + data)
+        data = b"".join(answer)  # type: ignore[arg-type]  # no records among them
+        self._unsent = size_prefix(len(data)) + data
         self._send_on()
 
     def _send_on(self) -> None:
@@ -359,12 +361,13 @@ class Authentication:
         connection.info.principal = session.principal
         connection.info.session = ConnectionSession(session, connection.close)
         info = connection.info
-        security_logger.debug(
-            "listener %s: %s:%d is %s",
-            info.listener_name,
-            info.client_host,
-            info.client_port,
-            sanitized(str(info.principal)),
-        )
+        if security_logger.isEnabledFor(logging.DEBUG):
+            security_logger.debug(
+                "listener %s: %s:%d is %s",
+                info.listener_name,
+                info.client_host,
+                info.client_port,
+                sanitized(str(info.principal)),
+            )
         self._owner.finished(connection)
         connection.begin()

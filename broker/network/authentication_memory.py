@@ -28,7 +28,8 @@ class Holder:
 
     def hold(self, size: int) -> None:
         """Changes the share to `size` bytes. May end this connection or others."""
-        self._memory._change(self, size)
+        if size != self.held_bytes:
+            self._memory._change(self, size)
 
 
 class AuthenticationMemory:

@@ -162,7 +162,9 @@ class ConnectionQuotas:
         for name in self._counted_in(listener_name):
             rate = self._measured(name).rate
             rate.record(1, now_ms)
-            throttle_ms = max(throttle_ms, rate.throttle_time_ms(self._per_s(name), now_ms))
+            limit = self._per_s(name)
+            if limit != UNLIMITED:
+                throttle_ms = max(throttle_ms, rate.throttle_time_ms(limit, now_ms))
         throttle_ms = min(throttle_ms, self._window_ms)
         if throttle_ms:
             self._measured(listener_name).throttled.add(throttle_ms, now_ms)

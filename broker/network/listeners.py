@@ -5,17 +5,37 @@ from __future__ import annotations
 import errno
 import os
 import socket
+import sys
+from typing import Final, NamedTuple
 
 _PORT_ATTEMPTS = 20
 USE_SYSTEM_BUFFER = -1
 """Value of socket.{send,receive}.buffer.bytes that leaves the size to the operating system."""
+
+INHERITS_OPTIONS: Final = sys.platform == "linux"
+"""Whether accepted sockets have the options that were set at the listening one: three system calls less for each."""
 
 
 class ListenError(Exception):
     """An address cannot be listened on; the message names it and says what could be done."""
 
 
-def bind(host: str | None, port: int, *, backlog: int, receive_buffer_bytes: int) -> list[socket.socket]:
+def set_options(stream: socket.socket, send_buffer_bytes: int) -> None:
+    """The options of a connection's socket."""
+    stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    stream.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if send_buffer_bytes != USE_SYSTEM_BUFFER:
+        stream.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer_bytes)
+
+
+def bind(
+    host: str | None,
+    port: int,
+    *,
+    backlog: int,
+    receive_buffer_bytes: int,
+    send_buffer_bytes: int = USE_SYSTEM_BUFFER,
+) -> list[socket.socket]:
     """Listening sockets for every address of `host`, all on one port. Raises ListenError.
 
     A name such as localhost is bound at each of its addresses that this machine has, since clients try any
@@ -23,7 +43,7 @@ def bind(host: str | None, port: int, *, backlog: int, receive_buffer_bytes: int
     """
     for _ in range(_PORT_ATTEMPTS):
         try:
-            return _bind_all(host, port, backlog, receive_buffer_bytes)
+            return _bind_all(host, port, _Options(backlog, receive_buffer_bytes, send_buffer_bytes))
         except _PortTakenError:
             continue
     raise ListenError(f"no port is free on all addresses of {host}: give the listener a port instead of 0")
@@ -33,13 +53,21 @@ class _PortTakenError(Exception):
     """The port that the system chose for one address of a host is taken at another."""
 
 
-def _bind_all(host: str | None, port: int, backlog: int, receive_buffer_bytes: int) -> list[socket.socket]:
+class _Options(NamedTuple):
+    """What listening sockets are set to; they are named as the parameters of `bind`."""
+
+    backlog: int
+    receive_buffer_bytes: int
+    send_buffer_bytes: int
+
+
+def _bind_all(host: str | None, port: int, options: _Options) -> list[socket.socket]:
     sockets: list[socket.socket] = []
     chosen = port
     try:
         for family, address in _addresses(host, port):
             try:
-                sockets.append(_bind_one(family, address, chosen, backlog, receive_buffer_bytes))
+                sockets.append(_bind_one(family, address, chosen, options))
             except OSError as error:
                 if error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT) and (sockets or not host):
                     continue  # ::1 is in every hosts file, and not on every machine
@@ -73,20 +101,20 @@ def _addresses(host: str | None, port: int) -> list[tuple[socket.AddressFamily, 
     return sorted(unique, key=lambda item: item[0] is not socket.AF_INET)
 
 
-def _bind_one(
-    family: socket.AddressFamily, address: str, port: int, backlog: int, receive_buffer_bytes: int
-) -> socket.socket:
+def _bind_one(family: socket.AddressFamily, address: str, port: int, options: _Options) -> socket.socket:
     listening = socket.socket(family, socket.SOCK_STREAM)
     try:
         if os.name == "posix":
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, address != "::")
-        if receive_buffer_bytes != USE_SYSTEM_BUFFER:
+        if options.receive_buffer_bytes != USE_SYSTEM_BUFFER:
             # Here and not at each accepted socket: the window is agreed on before accept returns.
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, options.receive_buffer_bytes)
+        if INHERITS_OPTIONS:
+            set_options(listening, options.send_buffer_bytes)
         listening.bind((address, port))
-        listening.listen(backlog)
+        listening.listen(options.backlog)
         listening.setblocking(False)
     except BaseException:
         listening.close()

@@ -22,7 +22,7 @@ from barnabas.broker.network.connection_quotas import ConnectionLimits, Connecti
 from barnabas.broker.network.connection_sweep import ConnectionSweep
 from barnabas.broker.network.in_flight import Handler
 from barnabas.broker.network.listener_security import ListenerSecurity, without_security
-from barnabas.broker.network.listeners import USE_SYSTEM_BUFFER, ListenError, bind
+from barnabas.broker.network.listeners import INHERITS_OPTIONS, ListenError, bind, set_options
 from barnabas.broker.network.loop_pulse import LoopPulse
 from barnabas.broker.network.request_memory import RequestMemory
 from barnabas.broker.probes import ListenerProbe, SocketServerProbe
@@ -191,6 +191,7 @@ class SocketServer:
             address.port,
             backlog=self._settings.socket_listen_backlog_size,
             receive_buffer_bytes=self._settings.socket_receive_buffer_bytes,
+            send_buffer_bytes=self._settings.socket_send_buffer_bytes,
         )
 
     def start(self, handle: Handler, doors: Doors | None = None) -> None:
@@ -470,7 +471,9 @@ class SocketServer:
             return
         try:
             local = accepted.getsockname()
-            self._set_options(accepted)
+            accepted.setblocking(False)
+            if not INHERITS_OPTIONS:
+                set_options(accepted, self._settings.socket_send_buffer_bytes)
         except OSError:  # the client has gone already
             self._quotas.release(listening.name, host)
             accepted.close()
@@ -528,13 +531,6 @@ class SocketServer:
         for connection in self._sweep.longest_unused(others)[:excess]:
             logger.info("closing a connection of %s: there are too many", connection.info.client_host)
             connection.close()
-
-    def _set_options(self, accepted: socket.socket) -> None:
-        accepted.setblocking(False)
-        accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        if self._settings.socket_send_buffer_bytes != USE_SYSTEM_BUFFER:
-            accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._settings.socket_send_buffer_bytes)
 
     # ---- looking after connections
 

@@ -54,13 +54,14 @@ class Transport(Protocol):
 class SocketTransport:
     """A stream socket that does not block."""
 
-    __slots__ = ("_endpoint", "_fd", "_loop", "_socket", "receive_into", "send")
+    __slots__ = ("_endpoint", "_fd", "_is_watching_writable", "_loop", "_socket", "receive_into", "send")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, accepted: socket.socket) -> None:
         self._loop = loop
         self._socket = accepted
         self._fd = accepted.fileno()
         self._endpoint: StreamReader
+        self._is_watching_writable = False
         self.receive_into = accepted.recv_into
         self.send = accepted.send
 
@@ -75,9 +76,11 @@ class SocketTransport:
         self._loop.add_reader(self._fd, self._endpoint.readable)
 
     def watch_writable(self) -> None:
+        self._is_watching_writable = True
         self._loop.add_writer(self._fd, self._endpoint.writable)
 
     def ignore_writable(self) -> None:
+        self._is_watching_writable = False
         self._loop.remove_writer(self._fd)
 
     def send_file(self, file: int, position: int, size: int) -> int:
@@ -85,5 +88,6 @@ class SocketTransport:
 
     def close(self) -> None:
         self._loop.remove_reader(self._fd)
-        self._loop.remove_writer(self._fd)
+        if self._is_watching_writable:
+            self._loop.remove_writer(self._fd)
         self._socket.close()

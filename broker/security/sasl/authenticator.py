@@ -30,9 +30,10 @@ Source: org.apache.kafka.common.security.authenticator.SaslServerAuthenticator.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from enum import Enum
-from typing import Final, NamedTuple, Protocol, TypeVar
+from typing import Final, NamedTuple, Protocol
 
 from barnabas.broker.request import ConnectionInfo, KafkaPrincipal
 from barnabas.broker.security.principals import Naming, PrincipalError
@@ -46,7 +47,14 @@ from barnabas.broker.security.sasl.server import (
     WouldBlockError,
 )
 from barnabas.broker.security.sasl.session import SaslSession, session_lifetime_ms
-from barnabas.protocol.api_keys import ApiKey, known_versions, request_header_version, response_header_version
+from barnabas.protocol.api_keys import (
+    ApiKey,
+    known_versions,
+    request_header_version,
+    request_type,
+    response_header_version,
+    response_type,
+)
 from barnabas.protocol.codec import MAX_ELEMENTS, decoder, encoder
 from barnabas.protocol.errors import ErrorCode, ProtocolError
 from barnabas.protocol.framing import Frame, is_of_tls_client
@@ -60,8 +68,6 @@ from barnabas.protocol.messages.security import (
 from barnabas.protocol.schema import Message
 from barnabas.protocol.wire import Chunk
 
-_Request = TypeVar("_Request", bound=Message)
-
 MAX_ROUNDS: Final = 16
 """Tokens of one login; GSSAPI, which takes the most, needs about five."""
 
@@ -71,6 +77,10 @@ WRONG_FIRST_REQUEST: Final = (
 )
 
 _HEADER_BYTES: Final = 8
+_NUMBER: Final = slice(4, 8)
+"""Where a request has the number that its response begins with."""
+
+_NO_ERROR: Final = b"\0\0"
 _ERROR_CODE: Final = slice(4, 6)
 """Where an ApiVersions response has its error code: behind a header that never has more than the request's number."""
 
@@ -228,27 +238,32 @@ class SaslAuthenticator:
     # ---- before the mechanism is known
 
     def _request(self, frame: bytes) -> Step:
-        header, end = _parse_header(frame)
-        if header.request_api_key == ApiKey.SASL_HANDSHAKE:
-            return self._handshake(header, frame, end)
-        if header.request_api_key != ApiKey.API_VERSIONS or self.is_reauthentication:
-            raise ProtocolError(f"{_api_name(header)} is not allowed before a login")
+        form = _form(frame)
+        _, end = form.decode_header(frame, 0, len(frame))
+        if form.api_key is ApiKey.SASL_HANDSHAKE:
+            return self._handshake(form, frame, end)
+        if form.api_key is not ApiKey.API_VERSIONS or self.is_reauthentication:
+            raise ProtocolError(f"{form.api_key.name} is not allowed before a login")
         if self.state is SaslState.HANDSHAKE_REQUEST:
             raise ProtocolError("a second ApiVersions request before the login")
         answer = self._doors.api_versions_before_login(self._connection, frame)
-        rejected = any(b"".join(bytes(chunk) for chunk in answer)[_ERROR_CODE])  # type: ignore[arg-type]  # no records
+        data = b"".join(answer)  # type: ignore[arg-type]  # no records
+        rejected = data[_ERROR_CODE] != _NO_ERROR
         self.state = SaslState.HANDSHAKE_OR_VERSIONS_REQUEST if rejected else SaslState.HANDSHAKE_REQUEST
-        return Step(Fate.CONTINUE, answer)
+        return Step(Fate.CONTINUE, [data])
 
-    def _handshake(self, header: RequestHeader, frame: bytes, end: int) -> Step:
-        version = header.request_api_version
-        request, _ = _decoder(SaslHandshakeRequest, version)(frame, end, len(frame))
-        self._has_headers = version >= 1
-        mechanism = self._listener.mechanisms.get(request.mechanism)
-        response = SaslHandshakeResponse(mechanisms=list(self._listener.mechanisms))
+    def _handshake(self, form: _Form, frame: bytes, end: int) -> Step:
+        request, _ = form.decode(frame, end, len(frame))
+        assert isinstance(request, SaslHandshakeRequest)
+        self._has_headers = form.version >= 1
+        mechanisms = self._listener.mechanisms
+        mechanism = mechanisms.get(request.mechanism)
+        number = frame[_NUMBER]
         if mechanism is None:
-            response.error_code = ErrorCode.UNSUPPORTED_SASL_MECHANISM
-            return self._reject_mechanism(request.mechanism, _encoded(header, response))
+            response = SaslHandshakeResponse(
+                error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=list(mechanisms)
+            )
+            return self._reject_mechanism(request.mechanism, form.encoded(number, response))
         if self._previous is not None and self._previous.mechanism != mechanism.name:
             self.state = SaslState.REAUTH_BAD_MECHANISM
             self._complaint = (
@@ -259,7 +274,7 @@ class SaslAuthenticator:
             self.state = SaslState.AUTHENTICATE
             self._mechanism = mechanism
             self._server = mechanism.new_server()
-        return Step(Fate.CONTINUE, _encoded(header, response))
+        return Step(Fate.CONTINUE, [number + _shaken(form, tuple(mechanisms))])
 
     def _reject_mechanism(self, name: str, answer: list[Chunk]) -> Step:
         step = self._fail(f"mechanism {name} is not enabled", answer)
@@ -269,16 +284,17 @@ class SaslAuthenticator:
 
     def _token(self, frame: bytes) -> Step:
         if not self._has_headers:
-            return self._evaluate(_Round(frame, None))
-        header, end = _parse_header(frame)
-        if header.request_api_key != ApiKey.SASL_AUTHENTICATE:
-            message = f"Unexpected Kafka request of type {_api_name(header)} during SASL authentication."
+            return self._evaluate(_Round(frame))
+        form = _form(frame)
+        _, end = form.decode_header(frame, 0, len(frame))
+        if form.api_key is not ApiKey.SASL_AUTHENTICATE:
+            message = f"Unexpected Kafka request of type {form.api_key.name} during SASL authentication."
             answer = self._doors.reject_before_login(frame, ErrorCode.ILLEGAL_SASL_STATE, message)
             return self._fail(message, answer)
-        version = header.request_api_version
-        request, _ = _decoder(SaslAuthenticateRequest, version)(frame, end, len(frame))
-        self._supports_reauthentication |= version > 0
-        return self._evaluate(_Round(request.auth_bytes, header))
+        request, _ = form.decode(frame, end, len(frame))
+        assert isinstance(request, SaslAuthenticateRequest)
+        self._supports_reauthentication |= form.version > 0
+        return self._evaluate(_Round(request.auth_bytes, form, frame[_NUMBER]))
 
     def _evaluate(self, current: _Round) -> Step:
         self._rounds += 1
@@ -339,7 +355,7 @@ class SaslAuthenticator:
             error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=message
         )
         reason = error.reason if isinstance(error, SaslAuthenticationError) else str(error)
-        return self._fail(reason, None if current.header is None else current.answer(response))
+        return self._fail(reason, None if current.form is None else current.answer(response))
 
     # ---- ends
 
@@ -361,11 +377,14 @@ class SaslAuthenticator:
 
 
 class _Round:
-    """One token on its way through the mechanism. `header` is None where it came without one."""
+    """One token on its way through the mechanism. `form` is None where it came without a header."""
 
-    def __init__(self, token: bytes, header: RequestHeader | None) -> None:
-        self.header = header
+    __slots__ = ("_answer", "_number", "_token", "error", "form")
+
+    def __init__(self, token: bytes, form: _Form | None = None, number: bytes = b"") -> None:
+        self.form = form
         self.error: Exception | None = None
+        self._number = number
         self._token = token
         self._answer = b""
 
@@ -378,45 +397,77 @@ class _Round:
 
     def answer(self, response: SaslAuthenticateResponse) -> list[Chunk]:
         """The mechanism's token: in this response, or as it is."""
-        if self.header is None:
+        if self.form is None:
             return [self._answer]
         response.auth_bytes = self._answer
-        return _encoded(self.header, response)
+        return self.form.encoded(self._number, response)
 
 
-def _parse_header(frame: bytes) -> tuple[RequestHeader, int]:
-    """The header of a request, and where it ends. Raises ProtocolError."""
+class _Form:
+    """How the requests of one API in one version are read and answered."""
+
+    __slots__ = ("_decode", "_encode", "_tags", "api_key", "decode_header", "version")
+
+    def __init__(self, api_key: ApiKey, version: int) -> None:
+        self.api_key = api_key
+        self.version = version
+        self.decode_header = decoder(RequestHeader, request_header_version(api_key, version), MAX_ELEMENTS)
+        self._tags = b"\0" if response_header_version(api_key, version) else b""
+        self._decode: Callable[[bytes, int, int], tuple[Message, int]] | None = None
+        self._encode: Callable[[Message, list[Chunk]], None] | None = None
+        if self.is_known:
+            self._decode = decoder(request_type(api_key), version, MAX_ELEMENTS)
+            self._encode = encoder(response_type(api_key), version)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the version exists."""
+        low, high = known_versions(self.api_key)
+        return low <= self.version <= high
+
+    def decode(self, frame: bytes, start: int, end: int) -> tuple[Message, int]:
+        """The request behind its header. Raises ProtocolError, for a version that does not exist, too."""
+        if self._decode is None:
+            raise ProtocolError(f"{self.api_key.name} has no version {self.version}")
+        return self._decode(frame, start, end)
+
+    def encoded(self, number: bytes, response: Message) -> list[Chunk]:
+        """The bytes of a response with its header, without the size. `number` is the request's."""
+        out: list[Chunk] = [number + self._tags]
+        assert self._encode is not None
+        self._encode(response, out)
+        return out
+
+
+_KEPT_FORMS: Final = (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
+_forms: dict[bytes, _Form] = {}
+"""Of the APIs of a login in the versions that exist, by the bytes of key and version with which requests begin."""
+
+
+def _form(frame: bytes) -> _Form:
+    """That of a request. Raises ProtocolError for one of no API."""
     if len(frame) < _HEADER_BYTES:
         raise ProtocolError(f"a request of {len(frame)} bytes has no room for its header")
-    api_key = int.from_bytes(frame[:2], "big", signed=True)
-    version = int.from_bytes(frame[2:4], "big", signed=True)
+    start = frame[:4]
+    found = _forms.get(start)
+    return _new_form(start) if found is None else found
+
+
+def _new_form(start: bytes) -> _Form:
+    key = int.from_bytes(start[:2], "big", signed=True)
     try:
-        header_version = request_header_version(ApiKey(api_key), version)
+        form = _Form(ApiKey(key), int.from_bytes(start[2:], "big", signed=True))
     except ValueError:
-        raise ProtocolError(f"there is no API with the key {api_key}") from None
-    return decoder(RequestHeader, header_version, MAX_ELEMENTS)(frame, 0, len(frame))
+        raise ProtocolError(f"there is no API with the key {key}") from None
+    if form.is_known and form.api_key in _KEPT_FORMS:
+        _forms[start] = form
+    return form
 
 
-def _decoder(kind: type[_Request], version: int) -> Callable[[bytes, int, int], tuple[_Request, int]]:
-    """Raises ProtocolError for a version that does not exist."""
-    assert kind.api_key is not None
-    low, high = known_versions(kind.api_key)
-    if not low <= version <= high:
-        raise ProtocolError(f"{ApiKey(kind.api_key).name} has no version {version}")
-    return decoder(kind, version, MAX_ELEMENTS)
-
-
-def _encoded(header: RequestHeader, response: Message) -> list[Chunk]:
-    """The bytes of a response with its header, without the size."""
-    key, version = header.request_api_key, header.request_api_version
-    number = header.correlation_id.to_bytes(4, "big", signed=True)
-    out: list[Chunk] = [number + b"\0" if response_header_version(key, version) else number]
-    encoder(type(response), version)(response, out)
-    return out
-
-
-def _api_name(header: RequestHeader) -> str:
-    return ApiKey(header.request_api_key).name
+@functools.lru_cache(maxsize=64)
+def _shaken(form: _Form, mechanisms: tuple[str, ...]) -> bytes:
+    """The response to a SaslHandshake that asks for one of the mechanisms, without the request's number."""
+    return b"".join(form.encoded(b"", SaslHandshakeResponse(mechanisms=list(mechanisms))))  # type: ignore[arg-type]  # no records
 
 
 def _principal_of(login: Login, mechanism: str, naming: Naming | None) -> KafkaPrincipal:

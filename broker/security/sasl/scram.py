@@ -20,22 +20,26 @@ Source: org.apache.kafka.common.security.scram.internals.ScramSaslServer, ScramM
 
 from __future__ import annotations
 
-import hashlib
+import os
 import re
 import secrets
-from base64 import b64decode, b64encode
+from binascii import a2b_base64, b2a_base64
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, Protocol
 
 from barnabas.broker.security.sasl.server import Login, SaslAuthenticationError, SaslError, WouldBlockError
 from barnabas.protocol.messages.cluster_records import UserScramCredentialRecord
 from barnabas.protocol.messages.security import HASH_NAMES, MIN_ITERATIONS, ScramMechanism
-from barnabas.security.scram import hmac_of, is_proof
+from barnabas.security.scram import DIGEST_SIZES, hmac_of, is_proof
 
 BY_NAME: Final = {
     mechanism.label: mechanism for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512)
 }
 """The mechanisms by the names that clients ask for."""
+
+SIZES: Final = {mechanism: DIGEST_SIZES[HASH_NAMES[mechanism]] for mechanism in BY_NAME.values()}
+"""Of the keys of each mechanism, in bytes."""
+_NO_KEYS: Final = {mechanism: bytes(size) for mechanism, size in SIZES.items()}
 
 TOKEN_AUTH: Final = "tokenauth"
 """The extension of a login by delegation token (KIP-48)."""
@@ -96,6 +100,7 @@ class ScramCredentials:
     def __init__(self) -> None:
         self._records: Callable[[], ScramRecords] = dict
         self._secret = secrets.token_bytes(32)
+        self._nobodys_keys = {mechanism: secrets.token_bytes(SIZES[mechanism]) for mechanism in SIZES}
         self._tokens: TokenCredentials | None = None
 
     def attach(
@@ -123,10 +128,11 @@ class ScramCredentials:
         return self._tokens.credential(token_id, mechanism, self._mock_salt(token_id, mechanism))
 
     def mock(self, user: str, mechanism: ScramMechanism) -> Credential:
-        """What looks like a credential of this user from outside, always the same, and lets nobody in."""
-        size = hashlib.new(HASH_NAMES[mechanism]).digest_size
+        """What looks like a credential of this user from outside, always the same, and lets nobody in: its StoredKey
+        is that of no ClientKey, and never leaves this broker.
+        """
         salt = self._mock_salt(user, mechanism)
-        return Credential(user, salt, MIN_ITERATIONS, secrets.token_bytes(size), bytes(size))
+        return Credential(user, salt, MIN_ITERATIONS, self._nobodys_keys[mechanism], _NO_KEYS[mechanism])
 
     def _mock_salt(self, user: str, mechanism: ScramMechanism) -> bytes:
         salt = hmac_of("sha256", self._secret, f"{mechanism.label}\0{user}".encode())
@@ -158,14 +164,15 @@ def parse_client_first(token: bytes) -> ClientFirst:
     found = _CLIENT_FIRST.fullmatch(_text(token))
     if found is None:
         raise SaslError("the first message of SCRAM is not of its form")
-    pairs = (pair.partition("=") for pair in found["extensions"].split(",")[1:])
+    header, authorization_id, bare, name, nonce, extensions = found.groups()
+    pairs = [pair.partition("=") for pair in extensions.split(",")[1:]] if extensions else ()
     return ClientFirst(
-        header=found["header"],
-        bare=found["bare"],
-        authorization_id=found["authzid"] or "",
-        name=found["name"].replace("=2C", ",").replace("=3D", "="),
-        nonce=found["nonce"],
-        extensions={name: value for name, _, value in pairs},
+        header,
+        bare,
+        authorization_id or "",
+        name.replace("=2C", ",").replace("=3D", "=") if "=" in name else name,
+        nonce,
+        {name: value for name, _, value in pairs},
     )
 
 
@@ -174,9 +181,8 @@ def parse_client_final(token: bytes) -> ClientFinal:
     found = _CLIENT_FINAL.fullmatch(_text(token))
     if found is None:
         raise SaslError("the last message of SCRAM is not of its form")
-    return ClientFinal(
-        found["without_proof"], b64decode(found["binding"]), found["nonce"], b64decode(found["proof"])
-    )
+    without_proof, binding, nonce, proof = found.groups()
+    return ClientFinal(without_proof, a2b_base64(binding), nonce, a2b_base64(proof))
 
 
 def _text(token: bytes) -> str:
@@ -187,6 +193,10 @@ def _text(token: bytes) -> str:
         return token.decode("ascii")
     except UnicodeDecodeError:
         raise SaslError("a message of SCRAM has other characters than ASCII") from None
+
+
+def _base64(data: bytes) -> bytes:
+    return b2a_base64(data, newline=False)
 
 
 class ScramServer:
@@ -212,7 +222,7 @@ class ScramServer:
     def _begin(self, token: bytes) -> bytes:
         first = parse_client_first(token)
         self.user = first.name
-        by_token = first.extensions.get(TOKEN_AUTH, "").lower() == "true"
+        by_token = bool(first.extensions) and first.extensions.get(TOKEN_AUTH, "").lower() == "true"
         if by_token and not self.blocks and not self._credentials.is_token_ready(first.name, self._mechanism):
             self.blocks = True
             raise WouldBlockError
@@ -227,8 +237,8 @@ class ScramServer:
         self._credential = credential or mock
         self._first = first
         self.blocks = False
-        self._nonce = first.nonce + b64encode(secrets.token_bytes(NONCE_BYTES)).decode()
-        salt = b64encode(self._credential.salt).decode()
+        self._nonce = first.nonce + _base64(os.urandom(NONCE_BYTES)).decode()
+        salt = _base64(self._credential.salt).decode()
         self._server_first = f"r={self._nonce},s={salt},i={self._credential.iterations}"
         return self._server_first.encode()
 
@@ -252,7 +262,7 @@ class ScramServer:
             expires_ms=credential.expires_ms,
         )
         self._credential = None
-        return b"v=" + b64encode(signature)
+        return b"v=" + _base64(signature)
 
 
 class ScramMechanismOfListener:

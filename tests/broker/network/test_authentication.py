@@ -203,6 +203,14 @@ def test_a_client_that_is_gone_when_it_is_answered(harness: LoginHarness, client
     assert failing.is_closed()
 
 
+def test_a_login_is_logged_where_that_is_asked_for(
+    client: LoginClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("DEBUG", "barnabas.security"):
+        client.log_in()
+    assert "192.0.2.7:50000 is User:alice" in caplog.text
+
+
 def test_a_bug_closes_the_connection(client: LoginClient, caplog: pytest.LogCaptureFixture) -> None:
     client.handshake("SCRIPTED")
     client.token(b"bug")

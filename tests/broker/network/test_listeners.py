@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import select
 import socket
 from collections.abc import Iterator
 
@@ -106,11 +107,11 @@ def test_a_port_taken_at_another_address_is_replaced_by_the_next(
     bind_one = listeners._bind_one
 
     def first_port_is_taken(
-        family: socket.AddressFamily, address: str, port: int, *rest: int
+        family: socket.AddressFamily, address: str, port: int, options: listeners._Options
     ) -> socket.socket:
         if address == "127.0.0.2" and not taken:
-            taken.append(bind_one(family, address, port, *rest))
-        return bind_one(family, address, port, *rest)
+            taken.append(bind_one(family, address, port, options))
+        return bind_one(family, address, port, options)
 
     monkeypatch.setattr(listeners, "_bind_one", first_port_is_taken)
     with bound("both") as sockets, taken[0]:
@@ -160,3 +161,27 @@ def test_the_error_names_an_unknown_host_name(name: str) -> None:
 @pytest.mark.parametrize(("number", "words"), [(13, "not allowed"), (12, "Cannot allocate memory")])
 def test_other_failures_are_explained(number: int, words: str) -> None:
     assert words in listeners._explain(OSError(number, "x"), "::1", 80)
+
+
+def test_accepted_sockets_have_the_options_of_a_connection() -> None:
+    """By the listening socket, where the system passes them on."""
+    (listening,) = listeners.bind(
+        "127.0.0.1", 0, backlog=5, receive_buffer_bytes=-1, send_buffer_bytes=30_000
+    )
+    with listening, socket.create_connection(listening.getsockname()):
+        select.select([listening], [], [], 10)
+        accepted, _ = listening.accept()
+        with accepted:
+            if not listeners.INHERITS_OPTIONS:
+                listeners.set_options(accepted, 30_000)
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+            assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+            assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) in (30_000, 60_000)
+
+
+def test_the_buffer_of_the_system_is_left_as_it_is() -> None:
+    with socket.socket() as stream, socket.socket() as other:
+        listeners.set_options(stream, listeners.USE_SYSTEM_BUFFER)
+        assert stream.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        sizes = {each.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) for each in (stream, other)}
+        assert len(sizes) == 1

@@ -121,3 +121,17 @@ def test_bytes_of_a_file_follow_earlier_bytes(run: Run, tmp_path: Path) -> None:
 
     run(dialogue())
     os.close(file)
+
+
+def test_one_that_waits_for_room_is_told_of_none_after_its_end(run: Run) -> None:
+    async def dialogue() -> None:
+        end = End()
+        end.transport.start(end)
+        end.transport.watch_writable()
+        end.transport.close()
+        await asyncio.sleep(0)
+        assert end.room == 0
+        assert end.peer.recv(1000) == b""
+        end.peer.close()
+
+    run(dialogue())

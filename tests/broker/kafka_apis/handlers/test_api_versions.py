@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -148,6 +150,29 @@ def test_an_api_without_a_common_version_is_not_offered(broker: InProcessBroker)
 
     broker.broker.forwarder = cast("Any", Newer())
     assert ApiKey.CREATE_TOPICS not in {entry.api_key for entry in asked(broker, 4).api_keys}
+
+
+def test_what_is_encoded_once_follows_what_it_is_made_of(broker: InProcessBroker) -> None:
+    """The controller that a member follows changes its versions, and a feature gets another level."""
+    known = asked(broker, 4)
+    assert asked(broker, 4) == known
+    controller = OtherController()
+    broker.broker.forwarder = cast("Any", controller)
+    served = {entry.api_key: entry.max_version for entry in asked(broker, 4).api_keys}
+    assert served[ApiKey.CREATE_TOPICS] == 5
+    controller.controller_versions = lambda key: VersionRange(2, 4)  # type: ignore[method-assign]
+    assert {entry.api_key: entry.max_version for entry in asked(broker, 4).api_keys}[
+        ApiKey.CREATE_TOPICS
+    ] == 4
+    broker.broker.forwarder = None
+    assert asked(broker, 4) == known
+    image = broker.broker.image
+    broker.broker.controller = cast(
+        "Any", SimpleNamespace(image=replace(image, features={"group.version": 1}))
+    )
+    assert [(one.name, one.max_version_level) for one in asked(broker, 4).finalized_features] == [
+        ("group.version", 1)
+    ]
 
 
 def test_of_long_names_of_software_the_beginning_is_kept(broker: InProcessBroker) -> None:
