@@ -54,6 +54,14 @@ def test_clients_are_let_in(broker: Secured, name: str) -> None:
     assert figures.get("rate", 1.0) > 0
 
 
+def test_the_memory_of_a_broker_with_idle_connections_is_that_of_all_of_it(broker: Secured) -> None:
+    """Also where an earlier round has left it the memory that they need."""
+    (row,) = (row for row in ROWS if row.name == "idle-tls")
+    measured = [briefly(row).measure(broker, 1.0)["mib"] for _ in range(2)]
+    assert min(measured) > 20
+    assert measured[1] > measured[0] / 2
+
+
 def test_who_has_no_rights_is_not_measured(broker: Secured) -> None:
     (row,) = (row for row in ROWS if row.name == "acl-small")
     with pytest.raises(Exception, match=r"(?i)authorization"):
