@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Final, Protocol
 
 from barnabas.security.errors import SaslClientError, SettingError
@@ -17,7 +18,7 @@ from barnabas.security.kerberos_options import (
     client_options,
 )
 from barnabas.security.oauthbearer import OAUTHBEARER
-from barnabas.security.scram import HASHES
+from barnabas.security.scram import HASHES, salted_password
 from barnabas.security.scram_client import ScramClient
 from barnabas.security.token_settings import TOKEN_LOGIN_KEYS
 
@@ -27,6 +28,8 @@ PLAIN: Final = "PLAIN"
 LOGIN_KEYS: Final = (SERVICE_NAME, *TOKEN_LOGIN_KEYS)
 """The properties that a login needs beside mechanism and login module."""
 CLIENT_MECHANISMS: Final = (PLAIN, *HASHES, GSSAPI, OAUTHBEARER)
+KEPT_SALTS: Final = 16
+"""Servers whose salts a login knows: brokers of one cluster have the same, as they have the same metadata."""
 _MODULES: Final = {
     PLAIN: "PlainLoginModule",
     **dict.fromkeys(HASHES, "ScramLoginModule"),
@@ -88,21 +91,32 @@ class ClientLogin(Protocol):
 
 
 class SaslLogin:
-    """By name and password: with which mechanism, as whom. Never shows the password."""
+    """By name and password: with which mechanism, as whom. Never shows the password.
 
-    __slots__ = ("_is_token", "_password", "mechanism", "user")
+    Keeps what SCRAM computes of the password, so that only the first login at a server takes milliseconds for that.
+    """
+
+    __slots__ = ("_is_token", "_password", "_salt_password", "mechanism", "user")
 
     def __init__(self, mechanism: str, user: str, password: str, *, is_token: bool = False) -> None:
         self.mechanism = mechanism
         self.user = user
         self._password = password
         self._is_token = is_token
+        self._salt_password = lru_cache(KEPT_SALTS)(salted_password)
 
     def client(self, host: str = "", random_bytes: Callable[[int], bytes] = os.urandom) -> SaslClient:
         """The client of one login, which is the same for all hosts."""
         if self.mechanism == PLAIN:
             return PlainClient(self.user, self._password)
-        return ScramClient(self.mechanism, self.user, self._password, random_bytes, is_token=self._is_token)
+        return ScramClient(
+            self.mechanism,
+            self.user,
+            self._password,
+            random_bytes,
+            is_token=self._is_token,
+            salt_password=self._salt_password,
+        )
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, SaslLogin) and self._all() == other._all()

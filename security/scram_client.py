@@ -48,8 +48,11 @@ class ScramClient:
         random_bytes: Callable[[int], bytes],
         *,
         is_token: bool = False,
+        salt_password: Callable[[str, bytes, bytes, int], bytes] = salted_password,
     ) -> None:
-        """`is_token`: user and password are those of a delegation token (KIP-48)."""
+        """`is_token`: user and password are those of a delegation token (KIP-48). `salt_password` computes
+        SaltedPassword, which takes milliseconds: who logs in again and again keeps it.
+        """
         self.mechanism = mechanism
         self.is_complete = False
         self._hash = HASHES[mechanism]
@@ -57,6 +60,7 @@ class ScramClient:
         self._nonce = base64.b64encode(random_bytes(NONCE_BYTES)).decode()
         name = user.replace("=", "=3D").replace(",", "=2C")
         self._first = f"n={name},r={self._nonce}" + (",tokenauth=true" if is_token else "")
+        self._salt_password = salt_password
         self._signature: bytes | None = None
 
     def initial(self) -> bytes:
@@ -90,7 +94,7 @@ class ScramClient:
             raise SaslClientError("the server names no salt")
         without_proof = f"c={_CHANNEL_BINDING},r={nonce}"
         signed = f"{self._first},{text},{without_proof}".encode()
-        salted = salted_password(self._hash, self._password, salt, int(iterations))
+        salted = self._salt_password(self._hash, self._password, salt, int(iterations))
         proof = proof_of(self._hash, client_key(self._hash, salted), signed)
         self._signature = hmac_of(self._hash, server_key(self._hash, salted), signed)
         return f"{without_proof},p={base64.b64encode(proof).decode()}".encode()

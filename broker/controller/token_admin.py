@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 
 from barnabas.broker.metadata.versions import DELEGATION_TOKENS
 from barnabas.broker.request import USER, KafkaPrincipal
+from barnabas.broker.security.tokens import end_ms
 from barnabas.protocol.errors import ApiError, ErrorCode
 from barnabas.protocol.messages.cluster_records import DelegationTokenRecord, RemoveDelegationTokenRecord
 from barnabas.protocol.schema import Message
@@ -124,7 +125,7 @@ def sweep(tokens: Tokens, now_ms: int) -> list[RemoveDelegationTokenRecord]:
 
 def is_expired(token: DelegationTokenRecord, now_ms: int) -> bool:
     """Whether the token's expiry has passed: nobody may log in by it or renew it."""
-    return token.max_timestamp < now_ms or token.expiration_timestamp < now_ms
+    return end_ms(token) < now_ms
 
 
 def is_owner_or_renewer(token: DelegationTokenRecord, principal: KafkaPrincipal) -> bool:

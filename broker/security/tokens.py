@@ -33,6 +33,11 @@ _OF_USERS: Final = f"{USER}:"
 Tokens = Mapping[str, DelegationTokenRecord]
 
 
+def end_ms(token: DelegationTokenRecord) -> int:
+    """Until when anybody may log in by the token or renew it, in ms since 1970."""
+    return min(token.max_timestamp, token.expiration_timestamp)
+
+
 class _Keys(NamedTuple):
     """What SCRAM keeps of a password under a salt."""
 
@@ -130,7 +135,7 @@ class DelegationTokens:
             keys.stored_key,
             keys.server_key,
             token_authenticated=True,
-            expires_ms=_end(token),
+            expires_ms=end_ms(token),
         )
 
     def _usable(self, token_id: str) -> DelegationTokenRecord | None:
@@ -140,7 +145,7 @@ class DelegationTokens:
         token = self._tokens.get(token_id)
         if not self._secret or token is None or not token.owner.startswith(_OF_USERS):
             return None
-        return None if _end(token) < self.now_ms() else token
+        return None if end_ms(token) < self.now_ms() else token
 
     def _compute(self, token_id: str, mechanism: ScramMechanism, salt: bytes) -> _Keys:
         from barnabas.security import scram
@@ -153,7 +158,3 @@ class DelegationTokens:
         if token_id not in self._tokens:  # removed meanwhile: `apply` may have run before the line above
             self._keys.pop((token_id, mechanism), None)
         return keys
-
-
-def _end(token: DelegationTokenRecord) -> int:
-    return min(token.max_timestamp, token.expiration_timestamp)

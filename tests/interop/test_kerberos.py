@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
 from barnabas.broker.node_client.address import NodeAddress
 from barnabas.broker.node_client.client import NodeClient, NodeClientSettings
@@ -35,7 +34,11 @@ from barnabas.security.client_settings import ClientSecurity
 from barnabas.security.kerberos import KerberosLogin
 from barnabas.security.kerberos_options import KerberosOptions, client_options
 from tests.conformance.kafka_jars import require_classpath
-from tests.interop.clients.kafka_python import KafkaConsumer, KafkaProducer
+from tests.interop.clients.logging_in import (
+    aiokafka_keeps_sending,
+    aiokafka_round_trip,
+    kafka_python_round_trip,
+)
 from tests.support.broker_process import BrokerDidNotStartError, BrokerProcess
 from tests.support.kdc import (
     SERVICE,
@@ -267,55 +270,17 @@ def python_client(bootstrap: str) -> dict[str, Any]:
 
 async def test_aiokafka_produces_and_consumes_in_a_group(kerberos: KerberosBroker) -> None:
     topic = f"aio-{uuid.uuid4().hex[:8]}"
-    settings = python_client(kerberos.at("SASL"))
-    producer = AIOKafkaProducer(**settings)
-    await producer.start()
-    try:
-        for number in range(5):
-            await producer.send_and_wait(topic, str(number).encode())
-    finally:
-        await producer.stop()
-    consumer = AIOKafkaConsumer(topic, **settings, group_id=topic, auto_offset_reset="earliest")
-    await consumer.start()
-    try:
-        values = [(await asyncio.wait_for(consumer.getone(), LIMIT_S)).value for _ in range(5)]
-    finally:
-        await consumer.stop()
-    assert values == [b"%d" % number for number in range(5)]
+    await aiokafka_round_trip(python_client(kerberos.at("SASL")), topic)
 
 
 def test_kafka_python_produces_and_consumes_in_a_group(kerberos: KerberosBroker) -> None:
     topic = f"kp-{uuid.uuid4().hex[:8]}"
-    settings = python_client(kerberos.at("SASL"))
-    producer = KafkaProducer(**settings)
-    try:
-        for number in range(5):
-            producer.send(topic, str(number).encode()).get(LIMIT_S)
-    finally:
-        producer.close(5)
-    consumer = KafkaConsumer(topic, **settings, group_id=topic, auto_offset_reset="earliest")
-    try:
-        values: list[bytes] = []
-        deadline = time.monotonic() + LIMIT_S
-        while len(values) < 5 and time.monotonic() < deadline:
-            for records in consumer.poll(500).values():
-                values += [record.value for record in records]
-    finally:
-        consumer.close()
-    assert values == [b"%d" % number for number in range(5)]
+    kafka_python_round_trip(python_client(kerberos.at("SASL")), topic)
 
 
 async def test_aiokafka_connects_again_when_its_session_has_ended(kerberos: KerberosBroker) -> None:
     topic = f"aio-{uuid.uuid4().hex[:8]}"
-    producer = AIOKafkaProducer(**python_client(kerberos.at("RENEWING")))
-    await producer.start()
-    try:
-        deadline = time.monotonic() + 2.5 * SESSION_MS / 1000
-        while time.monotonic() < deadline:
-            await producer.send_and_wait(topic, b"x")
-            await asyncio.sleep(0.1)
-    finally:
-        await producer.stop()
+    await aiokafka_keeps_sending(python_client(kerberos.at("RENEWING")), topic, 2.5 * SESSION_MS / 1000)
 
 
 # ---- librdkafka

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 import subprocess
@@ -16,12 +15,15 @@ from typing import Any
 
 import confluent_kafka.admin
 import pytest
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
-from aiokafka.errors import KafkaConnectionError
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
 from tests.conformance.kafka_jars import require_classpath
-from tests.interop.clients.kafka_python import KafkaConsumer, KafkaProducer
+from tests.interop.clients.logging_in import (
+    aiokafka_keeps_sending,
+    aiokafka_round_trip,
+    aiokafka_stays_outside,
+    kafka_python_round_trip,
+)
 from tests.support.broker_process import BrokerProcess
 from tests.support.ports import held_ports
 from tests.support.sasl import PLAIN_MODULE, SCRAM_MODULE, listener_settings, plain_entry
@@ -235,44 +237,17 @@ def test_a_credential_that_is_removed_opens_no_more_sessions(logins: LoginBroker
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 async def test_aiokafka_produces_and_consumes_in_a_group(logins: LoginBroker, mechanism: str) -> None:
     topic = f"aio-{uuid.uuid4().hex[:8]}"
-    settings = python_client(logins.port, mechanism)
-    producer = AIOKafkaProducer(**settings)
-    await producer.start()
-    try:
-        for number in range(5):
-            await producer.send_and_wait(topic, str(number).encode())
-    finally:
-        await producer.stop()
-    consumer = AIOKafkaConsumer(topic, **settings, group_id=topic, auto_offset_reset="earliest")
-    await consumer.start()
-    try:
-        values = [(await asyncio.wait_for(consumer.getone(), LIMIT_S)).value for _ in range(5)]
-    finally:
-        await consumer.stop()
-    assert values == [b"%d" % number for number in range(5)]
+    await aiokafka_round_trip(python_client(logins.port, mechanism), topic)
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 async def test_aiokafka_with_a_wrong_password_stays_outside(logins: LoginBroker, mechanism: str) -> None:
-    producer = AIOKafkaProducer(**python_client(logins.port, mechanism, "wrong-secret"))
-    try:
-        with pytest.raises(KafkaConnectionError):
-            await producer.start()
-    finally:
-        await producer.stop()
+    await aiokafka_stays_outside(python_client(logins.port, mechanism, "wrong-secret"))
 
 
 async def test_aiokafka_connects_again_when_its_session_has_ended(logins: LoginBroker) -> None:
     topic = f"aio-{uuid.uuid4().hex[:8]}"
-    producer = AIOKafkaProducer(**python_client(logins.renewing_port, "PLAIN"))
-    await producer.start()
-    try:
-        deadline = time.monotonic() + 2.5 * SESSION_MS / 1000
-        while time.monotonic() < deadline:
-            await producer.send_and_wait(topic, b"x")
-            await asyncio.sleep(0.1)
-    finally:
-        await producer.stop()
+    await aiokafka_keeps_sending(python_client(logins.renewing_port, "PLAIN"), topic, 2.5 * SESSION_MS / 1000)
 
 
 # ---- kafka-python
@@ -281,23 +256,7 @@ async def test_aiokafka_connects_again_when_its_session_has_ended(logins: LoginB
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_kafka_python_produces_and_consumes_in_a_group(logins: LoginBroker, mechanism: str) -> None:
     topic = f"kp-{uuid.uuid4().hex[:8]}"
-    settings = python_client(logins.port, mechanism)
-    producer = KafkaProducer(**settings)
-    try:
-        for number in range(5):
-            producer.send(topic, str(number).encode()).get(LIMIT_S)
-    finally:
-        producer.close(5)
-    consumer = KafkaConsumer(topic, **settings, group_id=topic, auto_offset_reset="earliest")
-    try:
-        values: list[bytes] = []
-        deadline = time.monotonic() + LIMIT_S
-        while len(values) < 5 and time.monotonic() < deadline:
-            for records in consumer.poll(500).values():
-                values += [record.value for record in records]
-    finally:
-        consumer.close()
-    assert values == [b"%d" % number for number in range(5)]
+    kafka_python_round_trip(python_client(logins.port, mechanism), topic)
 
 
 KAFKA_PYTHON = """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import ssl
 import time
 import uuid
@@ -11,13 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
-from aiokafka.errors import KafkaConnectionError
 from confluent_kafka import Consumer, Producer
 
 from tests.conformance.admin_cli import Tools
 from tests.conformance.java_admin import ToolRun
-from tests.interop.clients.kafka_python import KafkaConsumer, KafkaProducer
+from tests.interop.clients.logging_in import (
+    aiokafka_round_trip,
+    aiokafka_stays_outside,
+    kafka_python_round_trip,
+)
 from tests.interop.test_logins import (
     LIMIT_S,
     MECHANISMS,
@@ -156,52 +157,19 @@ def test_librdkafka_renews_its_session(logins: LoginBroker, folder: Path) -> Non
 async def test_aiokafka(logins: LoginBroker, folder: Path, mechanism: str) -> None:
     topic = f"tls-{uuid.uuid4().hex[:8]}"
     settings = python_over_tls(python_client(logins.port, mechanism), folder)
-    producer = AIOKafkaProducer(**settings)
-    await producer.start()
-    try:
-        for _ in range(5):
-            await producer.send_and_wait(topic, LARGE)
-    finally:
-        await producer.stop()
-    consumer = AIOKafkaConsumer(topic, **settings, group_id=topic, auto_offset_reset="earliest")
-    await consumer.start()
-    try:
-        values = [(await asyncio.wait_for(consumer.getone(), LIMIT_S)).value for _ in range(5)]
-    finally:
-        await consumer.stop()
-    assert values == [LARGE] * 5
+    await aiokafka_round_trip(settings, topic, [LARGE] * 5)
 
 
 async def test_aiokafka_with_a_wrong_password_stays_outside(logins: LoginBroker, folder: Path) -> None:
     wrong = python_client(logins.port, "SCRAM-SHA-512", "wrong-secret")
-    producer = AIOKafkaProducer(**python_over_tls(wrong, folder))
-    try:
-        with pytest.raises(KafkaConnectionError):
-            await producer.start()
-    finally:
-        await producer.stop()
+    await aiokafka_stays_outside(python_over_tls(wrong, folder))
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
 def test_kafka_python(logins: LoginBroker, folder: Path, mechanism: str) -> None:
     topic = f"tls-{uuid.uuid4().hex[:8]}"
     settings = python_over_tls(python_client(logins.port, mechanism), folder)
-    producer = KafkaProducer(**settings)
-    try:
-        for _ in range(5):
-            producer.send(topic, LARGE).get(LIMIT_S)
-    finally:
-        producer.close(5)
-    consumer = KafkaConsumer(topic, **settings, group_id=topic, auto_offset_reset="earliest")
-    try:
-        values: list[bytes] = []
-        deadline = time.monotonic() + LIMIT_S
-        while len(values) < 5 and time.monotonic() < deadline:
-            for records in consumer.poll(500).values():
-                values += [record.value for record in records]
-    finally:
-        consumer.close()
-    assert values == [LARGE] * 5
+    kafka_python_round_trip(settings, topic, [LARGE] * 5)
 
 
 # ---- our commands, and Java's

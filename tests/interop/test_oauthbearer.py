@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 import subprocess
@@ -15,14 +14,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.abc import AbstractTokenProvider as AioTokenProvider
-from aiokafka.errors import KafkaConnectionError
 from confluent_kafka import Consumer, KafkaError, Producer
 
 from barnabas.security.json_web_tokens import unverified_parts
 from tests.conformance.kafka_jars import require_classpath
-from tests.interop.clients.kafka_python import AbstractTokenProvider, KafkaConsumer, KafkaProducer
+from tests.interop.clients.kafka_python import AbstractTokenProvider
+from tests.interop.clients.logging_in import (
+    aiokafka_keeps_sending,
+    aiokafka_round_trip,
+    aiokafka_stays_outside,
+    kafka_python_round_trip,
+)
 from tests.support.broker_process import BrokerProcess
 from tests.support.identity_provider import IdentityProvider
 from tests.support.ports import held_ports
@@ -256,44 +259,19 @@ def aiokafka(tokens: TokenBroker, make: Callable[[], str]) -> dict[str, Any]:
 async def test_aiokafka_produces_and_consumes_in_a_group(tokens: TokenBroker) -> None:
     topic = f"aio-{uuid.uuid4().hex[:8]}"
     settings = aiokafka(tokens, lambda: tokens.provider.token("alice"))
-    producer = AIOKafkaProducer(**settings)
-    await producer.start()
-    try:
-        for number in range(5):
-            await producer.send_and_wait(topic, str(number).encode())
-    finally:
-        await producer.stop()
-    consumer = AIOKafkaConsumer(topic, **settings, group_id=topic, auto_offset_reset="earliest")
-    await consumer.start()
-    try:
-        values = [(await asyncio.wait_for(consumer.getone(), LIMIT_S)).value for _ in range(5)]
-    finally:
-        await consumer.stop()
-    assert values == [b"%d" % number for number in range(5)]
+    await aiokafka_round_trip(settings, topic, limit_s=LIMIT_S)
 
 
 async def test_aiokafka_with_a_wrong_token_stays_outside(tokens: TokenBroker) -> None:
-    producer = AIOKafkaProducer(**aiokafka(tokens, lambda: tokens.provider.token("alice", aud="other")))
-    try:
-        with pytest.raises(KafkaConnectionError):
-            await producer.start()
-    finally:
-        await producer.stop()
+    await aiokafka_stays_outside(aiokafka(tokens, lambda: tokens.provider.token("alice", aud="other")))
 
 
 async def test_aiokafka_connects_again_when_its_token_has_ended(
     tokens: TokenBroker, short_sessions: None
 ) -> None:
     topic = f"aio-{uuid.uuid4().hex[:8]}"
-    producer = AIOKafkaProducer(**aiokafka(tokens, lambda: tokens.provider.token("alice")))
-    await producer.start()
-    try:
-        deadline = time.monotonic() + 1.5 * SESSION_S
-        while time.monotonic() < deadline:
-            await producer.send_and_wait(topic, b"x")
-            await asyncio.sleep(0.1)
-    finally:
-        await producer.stop()
+    settings = aiokafka(tokens, lambda: tokens.provider.token("alice"))
+    await aiokafka_keeps_sending(settings, topic, 1.5 * SESSION_S)
 
 
 # ---- kafka-python
@@ -316,22 +294,7 @@ def test_kafka_python_produces_and_consumes_in_a_group(tokens: TokenBroker) -> N
         "sasl_mechanism": "OAUTHBEARER",
         "sasl_oauth_token_provider": KafkaPythonTokens(lambda: tokens.provider.token("alice")),
     }
-    producer = KafkaProducer(**settings)
-    try:
-        for number in range(5):
-            producer.send(topic, str(number).encode()).get(LIMIT_S)
-    finally:
-        producer.close(5)
-    consumer = KafkaConsumer(topic, **settings, group_id=topic, auto_offset_reset="earliest")
-    values: list[bytes] = []
-    try:
-        deadline = time.monotonic() + LIMIT_S
-        while len(values) < 5 and time.monotonic() < deadline:
-            for records in consumer.poll(500).values():
-                values += [record.value for record in records]
-    finally:
-        consumer.close()
-    assert values == [b"%d" % number for number in range(5)]
+    kafka_python_round_trip(settings, topic, limit_s=LIMIT_S)
 
 
 KAFKA_PYTHON = """

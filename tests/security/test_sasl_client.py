@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+import base64
+
 import pytest
 
+from barnabas.security import sasl_client
 from barnabas.security.errors import SaslClientError, SettingError
 from barnabas.security.jaas import JaasEntry
 from barnabas.security.sasl_client import ClientLogin, SaslLogin, login_of, parse_login
+from barnabas.security.scram import salted_password
 from barnabas.security.scram_client import ScramClient
 
 PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="p";'
@@ -28,6 +32,24 @@ def test_scram_may_be_for_a_token() -> None:
     assert isinstance(client, ScramClient)
     assert client.initial() != login.client("host").initial()  # the nonce
     assert client.initial().endswith(b"tokenauth=true")
+
+
+def test_what_a_login_computes_of_its_password_is_kept_for_each_salt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes milliseconds, and members of a cluster log in on their event loop."""
+    computed: list[bytes] = []
+
+    def counting(hash_name: str, password: bytes, salt: bytes, iterations: int) -> bytes:
+        computed.append(salt)
+        return salted_password(hash_name, password, salt, iterations)
+
+    monkeypatch.setattr(sasl_client, "salted_password", counting)
+    login = SaslLogin("SCRAM-SHA-256", "u", "p")
+    for salt in (b"one", b"one", b"other", b"one"):
+        client = login.client()
+        nonce = client.initial().decode().rpartition("r=")[2]
+        first = f"r={nonce}more,s={base64.b64encode(salt).decode()},i=4096"
+        assert client.respond(first.encode()) is not None
+    assert computed == [b"one", b"other"]
 
 
 def test_a_login_shows_no_password() -> None:

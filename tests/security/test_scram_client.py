@@ -18,9 +18,9 @@ SALT = b"salt" * 4
 
 
 def client(
-    mechanism: str = "SCRAM-SHA-256", user: str = "user", password: str = "pencil", **more: bool
+    mechanism: str = "SCRAM-SHA-256", user: str = "user", password: str = "pencil", *, is_token: bool = False
 ) -> ScramClient:
-    return ScramClient(mechanism, user, password, bytes, **more)
+    return ScramClient(mechanism, user, password, bytes, is_token=is_token)
 
 
 NONCE = base64.b64encode(bytes(24)).decode()

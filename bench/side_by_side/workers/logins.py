@@ -1,13 +1,11 @@
 """Clients that connect, shake hands, ask for ApiVersions, log in and leave, over and over; or that stay.
 
-A client of librdkafka would measure its threads. The messages are made by `barnabas.security`'s own client of SCRAM,
-which keeps the salted password, as clients do that log in often.
+A client of librdkafka would measure its threads. The messages are made by `barnabas.security`'s own client, which keeps
+the salted password, as clients do that log in often.
 """
 
 from __future__ import annotations
 
-import functools
-import os
 import socket
 import ssl
 import struct
@@ -24,8 +22,7 @@ from barnabas.protocol.messages.security import (
     SaslHandshakeRequest,
     SaslHandshakeResponse,
 )
-from barnabas.security import scram_client
-from barnabas.security.scram import salted_password
+from barnabas.security.sasl_client import SaslLogin
 from bench.side_by_side.job import Job, Outcome
 from bench.side_by_side.workers.raw import framed
 
@@ -34,8 +31,6 @@ _SIZE: Final = struct.Struct(">i")
 _VERSIONS: Final = framed(ApiVersionsRequest(), 2)
 _HANDSHAKE_VERSION: Final = 1
 _AUTHENTICATE_VERSION: Final = 2
-
-scram_client.salted_password = functools.cache(salted_password)  # type: ignore[attr-defined]  # as clients keep it
 
 
 class _Door:
@@ -53,8 +48,11 @@ class _Door:
         if "ssl.ca.location" in settings:
             self._context = ssl.create_default_context(cafile=settings["ssl.ca.location"])
         self._resumes = "resumes" in settings
-        self._mechanism = settings.get("sasl.mechanism")
-        self._user, self._password = settings.get("sasl.username", ""), settings.get("sasl.password", "")
+        self._login: SaslLogin | None = None
+        if "sasl.mechanism" in settings:
+            self._login = SaslLogin(
+                settings["sasl.mechanism"], settings["sasl.username"], settings["sasl.password"]
+            )
         self._own = threading.local()
 
     def enter(self) -> socket.socket:
@@ -66,8 +64,8 @@ class _Door:
             stream = self._context.wrap_socket(stream, server_hostname=self._address[0], session=session)
         stream.sendall(_VERSIONS)
         _answer(stream)  # TLS 1.3 has its session then, too
-        if self._mechanism is not None:
-            self._log_in(stream, self._mechanism)
+        if self._login is not None:
+            self._log_in(stream, self._login)
         return stream
 
     def leave(self, stream: socket.socket) -> None:
@@ -76,15 +74,12 @@ class _Door:
             self._own.session = stream.session
         stream.close()
 
-    def _log_in(self, stream: socket.socket, mechanism: str) -> None:
-        stream.sendall(framed(SaslHandshakeRequest(mechanism=mechanism), _HANDSHAKE_VERSION))
+    def _log_in(self, stream: socket.socket, login: SaslLogin) -> None:
+        stream.sendall(framed(SaslHandshakeRequest(mechanism=login.mechanism), _HANDSHAKE_VERSION))
         shaken = decode(SaslHandshakeResponse, _HANDSHAKE_VERSION, _answer(stream)[4:])
         if shaken.error_code:
             raise RuntimeError(f"SaslHandshake is answered with error {shaken.error_code}")
-        if mechanism == "PLAIN":
-            self._exchange(stream, f"\0{self._user}\0{self._password}".encode())
-            return
-        client = scram_client.ScramClient(mechanism, self._user, self._password, os.urandom)
+        client = login.client()
         token: bytes | None = client.initial()
         while token is not None:
             token = client.respond(self._exchange(stream, token))

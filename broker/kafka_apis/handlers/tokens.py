@@ -68,7 +68,7 @@ def refusal(broker: Broker, context: RequestContext, request: Any) -> Message | 
         return error_response(request, context.api_version, unknown, unknown.text)
     wanted = _wanted(context, request)
     error = _creation_error(broker, context, wanted)
-    return None if error is None else _not_created(context, wanted, error, NO_TIME)
+    return None if error is None else _creation_response(context, wanted, error, NO_TIME)
 
 
 def _creation_error(broker: Broker, context: RequestContext, wanted: NewToken) -> ErrorCode | None:
@@ -135,7 +135,7 @@ def create_delegation_token(
         return Decision(_created(broker, context, wanted, record), [record])
 
     return broker.controller.change(
-        "The token", decide, lambda error: _not_created(context, wanted, error.code, 0)
+        "The token", decide, lambda error: _creation_response(context, wanted, error.code, 0)
     )
 
 
@@ -149,7 +149,7 @@ def _new_id(broker: Broker, image: MetadataImage) -> str:
 def _created(
     broker: Broker, context: RequestContext, wanted: NewToken, record: DelegationTokenRecord
 ) -> CreateDelegationTokenResponse:
-    response = _not_created(context, wanted, ErrorCode.NONE, 0)
+    response = _creation_response(context, wanted, ErrorCode.NONE, 0)
     response.issue_timestamp_ms = record.issue_timestamp
     response.expiry_timestamp_ms = record.expiration_timestamp
     response.max_timestamp_ms = record.max_timestamp
@@ -158,7 +158,7 @@ def _created(
     return response
 
 
-def _not_created(
+def _creation_response(
     context: RequestContext, wanted: NewToken, error: ErrorCode, time_ms: int
 ) -> CreateDelegationTokenResponse:
     response = CreateDelegationTokenResponse(

@@ -94,6 +94,8 @@ class MechanismKind(NamedTuple):
         f"must be {FORM}, or left out: there is no JVM here that could run a Java class"
     )
     """What to say of a callback handler that is not known here."""
+    lacks: Callable[[], str | None] = lambda: None
+    """What is not installed that the mechanism needs; None where all of it is there."""
 
 
 def _plain(settings: MechanismSettings) -> Mechanism:
@@ -134,6 +136,16 @@ def _gssapi(settings: MechanismSettings) -> GssapiMechanism:
     # A builder of the operator's own makes a principal of the whole name; these rules are the default builder's.
     name_of = str if has_builder(config, listener) else namer.name_of
     return GssapiMechanism(acceptor.context, name_of, settings.max_reauth_ms)
+
+
+def _lacks_kerberos() -> str | None:
+    from barnabas.security.kerberos import KerberosMissingError, library
+
+    try:
+        library()
+    except KerberosMissingError as error:
+        return str(error)
+    return None
 
 
 def _oauthbearer(settings: MechanismSettings) -> OAuthBearerMechanism:
@@ -247,6 +259,7 @@ MECHANISMS: Final[dict[str, MechanismKind]] = {
         requires_entry=True,
         make=_gssapi,
         example=SERVER_EXAMPLE,
+        lacks=_lacks_kerberos,
     ),
     OAUTHBEARER: MechanismKind(
         OAUTHBEARER_LOGIN_MODULE,
@@ -326,7 +339,10 @@ class _Reader:
 
     def _mechanism(self, name: str, kind: MechanismKind) -> Mechanism | None:
         before = len(self.errors)
-        if name == GSSAPI and not self._has_kerberos():
+        lacks = kind.lacks()
+        if lacks is not None:
+            requirement = f"{lacks}. {instead(self._listener)}"
+            self.errors.append(_mechanisms_error(self._config, self._listener, (name,), requirement))
             return None
         options = self._options(name, kind)
         hook = self._hook(name, kind)
@@ -362,18 +378,6 @@ class _Reader:
                 f"must name a class that can be made: it fails with {type(error).__name__}",
             )
             return None
-
-    def _has_kerberos(self) -> bool:
-        """Whether the library is there; if not, that is among the errors."""
-        from barnabas.security.kerberos import KerberosMissingError, library
-
-        try:
-            library()
-        except KerberosMissingError as error:
-            requirement = f"{error}. {instead(self._listener)}"
-            self.errors.append(_mechanisms_error(self._config, self._listener, (GSSAPI,), requirement))
-            return False
-        return True
 
     # ---- JAAS
 

@@ -57,6 +57,8 @@ class Appended(NamedTuple):
 
     error: ErrorCode
     offset: int = -1
+    of_former_leader: bool = False
+    """An error of a broker that led the partition and has not heard yet that another does."""
 
 
 class Process:

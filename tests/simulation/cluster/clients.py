@@ -100,7 +100,7 @@ class Producer(Client):
                 if self.acks == -1:
                     self.checks.acknowledged(key, answer.offset, values)
                 return
-            if answer is not None and answer.error in FENCING:
+            if answer is not None and answer.error in FENCING and not answer.of_former_leader:
                 if self.acks == -1 and not self.checks.ledger(key).is_unclean:
                     raise ViolationError(f"{key}: {self.name} got {answer.error.name} with acks=all")
                 self.producer_id = self.new_id()  # records were lost, which acks=1 allows
@@ -116,10 +116,22 @@ class Producer(Client):
         broker, acks = self.brokers[leader], self.acks
 
         def serve() -> object:
-            return None if broker.run is None else broker.run.produce(key, records, acks, 1.0)
+            if broker.run is None:
+                return None
+            answer = broker.run.produce(key, records, acks, 1.0)
+            if isinstance(answer, Appended) and answer.error in FENCING:
+                return answer._replace(of_former_leader=not self._leads(leader, key))
+            return answer
 
         result: Appended | None = await Wait(self.network.rpc(self.name, leader, serve, TIMEOUT_S))
         return result
+
+
+    def _leads(self, node: int, key: TopicPartition) -> bool:
+        """Whether a broker leads the partition, and not only thinks so. One that has not heard yet of the next leader
+        does not know the sequence numbers that the next one took, so it finds gaps: in Kafka, too."""
+        run, partition = self.brokers[node].run, self.controller.partitions[key]
+        return run is not None and run.partitions[key].leader_epoch == partition.leader_epoch
 
 
 class Consumer(Client):

@@ -1,0 +1,85 @@
+"""What every mechanism is tried with: aiokafka and kafka-python that log in, send records and read them in a group.
+
+`settings` are all that a client needs beside its topic; each step may take `limit_s`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.errors import KafkaConnectionError
+
+from tests.interop.clients.kafka_python import KafkaConsumer, KafkaProducer
+
+LIMIT_S = 30.0
+VALUES = [b"%d" % number for number in range(5)]
+
+
+async def aiokafka_round_trip(
+    settings: Mapping[str, Any], topic: str, values: Sequence[bytes] = VALUES, limit_s: float = LIMIT_S
+) -> None:
+    """Sends the values, and reads them in a group of the topic's name."""
+    producer = AIOKafkaProducer(**settings)
+    await producer.start()
+    try:
+        for value in values:
+            await producer.send_and_wait(topic, value)
+    finally:
+        await producer.stop()
+    consumer = AIOKafkaConsumer(topic, **settings, group_id=topic, auto_offset_reset="earliest")
+    await consumer.start()
+    try:
+        found = [(await asyncio.wait_for(consumer.getone(), limit_s)).value for _ in values]
+    finally:
+        await consumer.stop()
+    assert found == list(values)
+
+
+async def aiokafka_stays_outside(settings: Mapping[str, Any]) -> None:
+    """The client is not let in."""
+    producer = AIOKafkaProducer(**settings)
+    try:
+        with pytest.raises(KafkaConnectionError):
+            await producer.start()
+    finally:
+        await producer.stop()
+
+
+async def aiokafka_keeps_sending(settings: Mapping[str, Any], topic: str, seconds: float) -> None:
+    """It does not log in again on its connection: it connects again when its session has ended, and loses nothing."""
+    producer = AIOKafkaProducer(**settings)
+    await producer.start()
+    try:
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            await producer.send_and_wait(topic, b"x")
+            await asyncio.sleep(0.1)
+    finally:
+        await producer.stop()
+
+
+def kafka_python_round_trip(
+    settings: Mapping[str, Any], topic: str, values: Sequence[bytes] = VALUES, limit_s: float = LIMIT_S
+) -> None:
+    """Sends the values, and reads them in a group of the topic's name."""
+    producer = KafkaProducer(**settings)
+    try:
+        for value in values:
+            producer.send(topic, value).get(limit_s)
+    finally:
+        producer.close(5)
+    consumer = KafkaConsumer(topic, **settings, group_id=topic, auto_offset_reset="earliest")
+    try:
+        found: list[bytes] = []
+        deadline = time.monotonic() + limit_s
+        while len(found) < len(values) and time.monotonic() < deadline:
+            for records in consumer.poll(500).values():
+                found += [record.value for record in records]
+    finally:
+        consumer.close()
+    assert found == list(values)
