@@ -126,7 +126,6 @@ class Producer(Client):
         result: Appended | None = await Wait(self.network.rpc(self.name, leader, serve, TIMEOUT_S))
         return result
 
-
     def _leads(self, node: int, key: TopicPartition) -> bool:
         """Whether a broker leads the partition, and not only thinks so. One that has not heard yet of the next leader
         does not know the sequence numbers that the next one took, so it finds gaps: in Kafka, too."""
