@@ -109,7 +109,8 @@ def _received(stream: socket.socket, size: int) -> bytes:
 
 
 def log_in(job: Job) -> Generator[None, None, Outcome]:
-    """Connects and leaves for `seconds`, in `clients` threads; at `rate` connections a second if there is one."""
+    """Connects and leaves for `seconds`, in `clients` threads; at `rate` connections a second, one after the other at even
+    intervals, if there is one."""
     door = _Door(job)
     door.leave(door.enter())
     counts, errors = [0] * job.clients, list[BaseException]()
@@ -117,7 +118,7 @@ def log_in(job: Job) -> Generator[None, None, Outcome]:
     def repeat(place: int, began: float) -> None:
         try:
             while (passed := time.monotonic() - began) < job.seconds:
-                due = counts[place] * job.clients / job.rate if job.rate else 0.0
+                due = (counts[place] * job.clients + place) / job.rate if job.rate else 0.0
                 if due > passed:
                     time.sleep(due - passed)
                 door.leave(door.enter())
