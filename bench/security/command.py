@@ -1,4 +1,4 @@
-"""Security beside Apache Kafka: ten minutes, --quick for one."""
+"""Security beside Apache Kafka: eleven minutes, --quick for one."""
 
 from __future__ import annotations
 

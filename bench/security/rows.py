@@ -163,6 +163,13 @@ ROWS: Final[tuple[Row, ...]] = (
     _log_ins("scram", "SCRAM-SHA-512", "LOGIN"),
     _log_ins("scram-tls", "SCRAM-SHA-512 over TLS 1.3, ECDSA P-256", "TLSLOGIN"),
     _beside("beside-nothing", "500 records a second, one by one"),
+    _beside(
+        "beside-reconnects",
+        "the same beside 1,000 logins by PLAIN a second",
+        1000,
+        listener="LOGIN",
+        **{"sasl.mechanism": "PLAIN"},
+    ),
     _beside("beside-logins", "the same beside 500 logins by SCRAM a second", 500, listener="LOGIN"),
     _beside("beside-handshakes", "the same beside 200 handshakes of TLS a second", 200, listener="ECDSA"),
     Row(

@@ -109,8 +109,8 @@ def _received(stream: socket.socket, size: int) -> bytes:
 
 
 def log_in(job: Job) -> Generator[None, None, Outcome]:
-    """Connects and leaves for `seconds`, in `clients` threads; at `rate` connections a second, one after the other at even
-    intervals, if there is one."""
+    """Connects and leaves for `seconds`, in `clients` threads; at `rate` connections a second, at even intervals, if
+    there is one."""
     door = _Door(job)
     door.leave(door.enter())
     counts, errors = [0] * job.clients, list[BaseException]()
