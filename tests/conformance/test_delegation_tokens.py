@@ -141,15 +141,15 @@ class Side:
             self.tokens.append(
                 Token(made.token_id, made.hmac, made.issue_timestamp_ms, made.max_timestamp_ms)
             )
-            self.settle()
+            self.settle("carol" if user == "alice" else "alice")
         return made
 
-    def settle(self) -> None:
-        """Waits until the last token is known to all."""
+    def settle(self, stranger: str) -> None:
+        """Waits until the last token is known to all. `stranger` may not change it."""
         token = self.tokens[-1]
         self.ask("admin", describe(), 3, lambda answer: token.token_id in {t.token_id for t in answer.tokens})
         unknown = ExpireDelegationTokenRequest(hmac=token.hmac, expiry_time_period_ms=0)
-        self.ask("carol", unknown, 2, lambda answer: answer.error_code != NOT_FOUND)
+        self.ask(stranger, unknown, 2, lambda answer: answer.error_code != NOT_FOUND)
 
     def shown(self, answer: Any) -> object:
         """A response without what differs between any two brokers."""
