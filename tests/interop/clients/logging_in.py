@@ -6,7 +6,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import re
+import subprocess
+import sys
 import time
+import urllib.request
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,9 +20,21 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.errors import KafkaConnectionError
 
 from tests.interop.clients.kafka_python import KafkaConsumer, KafkaProducer
+from tests.support.broker_process import BrokerProcess
 
 LIMIT_S = 30.0
+HTTP = re.compile(r"metrics on (http://\S+/metrics)")
 VALUES = [b"%d" % number for number in range(5)]
+
+
+def authentications(broker: BrokerProcess, name: str) -> float:
+    """A metric of authentications, over all listeners of a broker with an HTTP port."""
+    found = HTTP.search(broker.output)
+    assert found is not None
+    with urllib.request.urlopen(found[1], timeout=LIMIT_S) as response:
+        lines = response.read().decode().splitlines()
+    prefix = f"kafka_server_socket_server_metrics_{name}{{"
+    return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(prefix))
 
 
 async def aiokafka_round_trip(
@@ -83,3 +100,20 @@ def kafka_python_round_trip(
     finally:
         consumer.close()
     assert found == list(values)
+
+
+_KAFKA_PYTHON = """
+import json, sys
+import kafka
+try:
+    kafka.KafkaProducer(**json.loads(sys.argv[1]), bootstrap_timeout_ms=1000)
+except kafka.errors.KafkaError as error:
+    print("rejected", type(error).__name__)
+"""
+
+
+def kafka_python_stays_outside(settings: Mapping[str, Any]) -> None:
+    """The client is not let in: one in a process of its own, for it leaves its sockets open where it cannot connect."""
+    command = [sys.executable, "-W", "ignore", "-c", _KAFKA_PYTHON, json.dumps(settings)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert ran.stdout.startswith("rejected"), ran.stdout + ran.stderr
