@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -42,6 +42,8 @@ class Login:
     certificate: str = ""
     """A file with the client's own, and its key."""
     keytab: str = ""
+    more: Mapping[str, str] = field(default_factory=dict)
+    """More properties of a Java client, which go before the others."""
 
     @property
     def protocol(self) -> str:
@@ -103,7 +105,7 @@ class JavaLogins(LoginProgram):
             }
         if login.mechanism:
             settings |= {"sasl.mechanism": login.mechanism, "sasl.jaas.config": java_entry(login)}
-        return "".join(f"{key}={value}\n" for key, value in settings.items())
+        return "".join(f"{key}={value}\n" for key, value in {**settings, **login.more}.items())
 
 
 def java_entry(login: Login) -> str:
@@ -150,10 +152,13 @@ def login_program(name: str, folder: Path) -> LoginProgram:
     """Starts it. KRB5_CONFIG names the configuration of Kerberos. Skips the test where the program cannot be built."""
     if name not in JAVA_VERSIONS:
         return GoLogins(name, [str(build_go("logins", folder)), name], folder)
-    version = JAVA_VERSIONS[name]
+    configuration = os.environ.get("KRB5_CONFIG")
+    flags = [] if configuration is None else [f"-Djava.security.krb5.conf={configuration}"]
+    return java_logins(JAVA_VERSIONS[name], folder, *flags)
+
+
+def java_logins(version: str, folder: Path, *more: str) -> LoginProgram:
+    """Starts a JVM with the clients of a version, and more flags. Skips the test where there is no Java."""
     classpath = require_compiled(JAVA, version, require_clients(version))
-    kerberos = (
-        [f"-Djava.security.krb5.conf={os.environ['KRB5_CONFIG']}"] if "KRB5_CONFIG" in os.environ else []
-    )
-    flags = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", *kerberos]
-    return JavaLogins(name, ["java", *flags, "-cp", classpath, JAVA.stem], folder)
+    flags = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", *more]
+    return JavaLogins(f"java-{version}", ["java", *flags, "-cp", classpath, JAVA.stem], folder)
