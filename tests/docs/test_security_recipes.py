@@ -586,15 +586,18 @@ class ConnectHarness:
         """Takes a right away until the connector's task has failed, gives it back, and starts the task again."""
         self._cook.sh(line.replace("--add", "--remove --force"))
 
-        def failed() -> bool:
-            self.write()
-            (task,) = self.worker.ask(f"connectors/{connector}/status")["tasks"]
-            return bool(task["state"] == "FAILED") and "not authorized" in task["trace"].lower()
+        def task() -> dict[str, str]:
+            (found,) = self.worker.ask(f"connectors/{connector}/status")["tasks"]
+            return dict(found)
 
-        self.worker.wait(failed, f"{connector} fails")
+        def has_failed() -> bool:
+            self.write()
+            return "not authorized" in task().get("trace", "").lower()
+
+        self.worker.wait(has_failed, f"{connector} fails")
         self._cook.sh(line)
         self.worker.ask(f"connectors/{connector}/restart?includeTasks=true", "POST")
-        self.worker.await_running(connector)
+        self.worker.wait(lambda: task()["state"] == "RUNNING", f"{connector} runs again")
         self.copy()
 
 

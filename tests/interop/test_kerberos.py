@@ -40,6 +40,7 @@ from tests.interop.clients.logging_in import (
     aiokafka_round_trip,
     aiokafka_stays_outside,
     authentications,
+    kafka_python_keeps_sending,
     kafka_python_round_trip,
     kafka_python_stays_outside,
 )
@@ -305,6 +306,13 @@ def test_kafka_python_that_is_not_let_in_stays_outside(kerberos: KerberosBroker,
 async def test_aiokafka_connects_again_when_its_session_has_ended(kerberos: KerberosBroker) -> None:
     topic = f"aio-{uuid.uuid4().hex[:8]}"
     await aiokafka_keeps_sending(python_client(kerberos.at("RENEWING")), topic, 2.5 * SESSION_MS / 1000)
+
+
+def test_kafka_python_renews_its_session_three_times(kerberos: KerberosBroker) -> None:
+    renewals, topic = kerberos.renewals, f"kp-{uuid.uuid4().hex[:8]}"
+    settings = python_client(kerberos.at("RENEWING"))
+    kafka_python_keeps_sending(settings, topic, lambda: kerberos.renewals >= renewals + 3, RENEWAL_LIMIT_S)
+    assert kerberos.renewals >= renewals + 3
 
 
 # ---- librdkafka

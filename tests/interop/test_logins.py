@@ -12,6 +12,8 @@ from typing import Any
 
 import confluent_kafka.admin
 import pytest
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaError as AioKafkaError
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
 from tests.interop.clients.logging_in import (
@@ -19,6 +21,7 @@ from tests.interop.clients.logging_in import (
     aiokafka_round_trip,
     aiokafka_stays_outside,
     authentications,
+    kafka_python_keeps_sending,
     kafka_python_round_trip,
     kafka_python_stays_outside,
 )
@@ -28,11 +31,12 @@ from tests.support.sasl import PLAIN_MODULE, SCRAM_MODULE, listener_settings, pl
 
 pytestmark = [
     pytest.mark.clients,
-    pytest.mark.timeout(120),
+    pytest.mark.timeout(240),
 ]
 
 ADMIN: Any = confluent_kafka.admin  # its stubs lack exports and optional types
 LIMIT_S = 30.0
+RENEWAL_LIMIT_S = 90.0
 SESSION_MS = 2000
 PASSWORDS = {"alice": "alice-secret", "bob": "bob-secret"}
 SCRAM = {"SCRAM-SHA-256": "SCRAM_SHA_256", "SCRAM-SHA-512": "SCRAM_SHA_512"}
@@ -200,7 +204,7 @@ def test_librdkafka_renews_its_session_three_times(logins: LoginBroker, mechanis
         {**librdkafka(logins.renewing_port, mechanism), "error_cb": lambda error: codes.append(error.code())}
     )
     topic = f"renewals-{uuid.uuid4().hex[:8]}"
-    deadline = time.monotonic() + LIMIT_S
+    deadline = time.monotonic() + RENEWAL_LIMIT_S
     while logins.metric("successful_reauthentication_total") < renewals + 3 and time.monotonic() < deadline:
         producer.produce(topic, b"x")
         producer.poll(0.05)
@@ -258,6 +262,42 @@ def test_kafka_python_produces_and_consumes_in_a_group(logins: LoginBroker, mech
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_kafka_python_with_a_wrong_password_stays_outside(logins: LoginBroker, mechanism: str) -> None:
     kafka_python_stays_outside(python_client(logins.port, mechanism, "wrong-secret"))
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
+def test_kafka_python_renews_its_session_three_times(logins: LoginBroker, mechanism: str) -> None:
+    renewals = logins.metric("successful_reauthentication_total")
+
+    def are_enough() -> bool:
+        return logins.metric("successful_reauthentication_total") >= renewals + 3
+
+    topic = f"kp-{uuid.uuid4().hex[:8]}"
+    kafka_python_keeps_sending(
+        python_client(logins.renewing_port, mechanism), topic, are_enough, RENEWAL_LIMIT_S
+    )
+    assert are_enough()
+
+
+async def send_for(producer: AIOKafkaProducer, topic: str, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        await producer.send_and_wait(topic, b"x")
+
+
+async def test_python_clients_whose_credential_is_removed_stay_outside(logins: LoginBroker) -> None:
+    set_passwords(logins.admin_settings, {"dora": "alice-secret"})
+    dora = {**python_client(logins.renewing_port, "SCRAM-SHA-256"), "sasl_plain_username": "dora"}
+    producer = AIOKafkaProducer(**dora, request_timeout_ms=2000)
+    await producer.start()
+    try:
+        await producer.send_and_wait("removed", b"x")
+        remove_credentials(logins.admin_settings, "dora")
+        with pytest.raises(AioKafkaError):  # its session has ended, and no other begins
+            await send_for(producer, "removed", RENEWAL_LIMIT_S)
+    finally:
+        await producer.stop()
+    await aiokafka_stays_outside(dora)
+    kafka_python_stays_outside(dora)
 
 
 def java_client(port: int, mechanism: str, password: str = PASSWORDS["alice"]) -> dict[str, str]:

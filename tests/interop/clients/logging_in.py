@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -40,15 +40,18 @@ def authentications(broker: BrokerProcess, name: str) -> float:
 async def aiokafka_round_trip(
     settings: Mapping[str, Any], topic: str, values: Sequence[bytes] = VALUES, limit_s: float = LIMIT_S
 ) -> None:
-    """Sends the values, and reads them in a group of the topic's name."""
-    producer = AIOKafkaProducer(**settings)
+    """Sends the values in a transaction, and reads them in a group of the topic's name."""
+    producer = AIOKafkaProducer(**settings, transactional_id=topic)
     await producer.start()
     try:
-        for value in values:
-            await producer.send_and_wait(topic, value)
+        async with producer.transaction():
+            for value in values:
+                await producer.send_and_wait(topic, value)
     finally:
         await producer.stop()
-    consumer = AIOKafkaConsumer(topic, **settings, group_id=topic, auto_offset_reset="earliest")
+    consumer = AIOKafkaConsumer(
+        topic, **settings, group_id=topic, auto_offset_reset="earliest", isolation_level="read_committed"
+    )
     await consumer.start()
     try:
         found = [(await asyncio.wait_for(consumer.getone(), limit_s)).value for _ in values]
@@ -83,14 +86,19 @@ async def aiokafka_keeps_sending(settings: Mapping[str, Any], topic: str, second
 def kafka_python_round_trip(
     settings: Mapping[str, Any], topic: str, values: Sequence[bytes] = VALUES, limit_s: float = LIMIT_S
 ) -> None:
-    """Sends the values, and reads them in a group of the topic's name."""
-    producer = KafkaProducer(**settings)
+    """Sends the values in a transaction, and reads them in a group of the topic's name."""
+    producer = KafkaProducer(**settings, transactional_id=topic)
     try:
+        producer.init_transactions()
+        producer.begin_transaction()
         for value in values:
             producer.send(topic, value).get(limit_s)
+        producer.commit_transaction()
     finally:
         producer.close(5)
-    consumer = KafkaConsumer(topic, **settings, group_id=topic, auto_offset_reset="earliest")
+    consumer = KafkaConsumer(
+        topic, **settings, group_id=topic, auto_offset_reset="earliest", isolation_level="read_committed"
+    )
     try:
         found: list[bytes] = []
         deadline = time.monotonic() + limit_s
@@ -100,6 +108,19 @@ def kafka_python_round_trip(
     finally:
         consumer.close()
     assert found == list(values)
+
+
+def kafka_python_keeps_sending(
+    settings: Mapping[str, Any], topic: str, is_enough: Callable[[], bool], limit_s: float
+) -> None:
+    """Sends until it is enough, or time is up. It logs in again on its connections, and loses nothing."""
+    producer = KafkaProducer(**settings)
+    try:
+        deadline = time.monotonic() + limit_s
+        while not is_enough() and time.monotonic() < deadline:
+            producer.send(topic, b"x").get(limit_s)
+    finally:
+        producer.close(5)
 
 
 _KAFKA_PYTHON = """

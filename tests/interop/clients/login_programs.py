@@ -160,5 +160,5 @@ def login_program(name: str, folder: Path) -> LoginProgram:
 def java_logins(version: str, folder: Path, *more: str) -> LoginProgram:
     """Starts a JVM with the clients of a version, and more flags. Skips the test where there is no Java."""
     classpath = require_compiled(JAVA, version, require_clients(version))
-    flags = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", *more]
+    flags = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Dlog4j2.level=OFF", *more]
     return JavaLogins(f"java-{version}", ["java", *flags, "-cp", classpath, JAVA.stem], folder)
