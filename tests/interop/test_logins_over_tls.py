@@ -26,6 +26,7 @@ from tests.interop.test_logins import (
     LIMIT_S,
     MECHANISMS,
     PASSWORDS,
+    RENEWAL_LIMIT_S,
     LoginBroker,
     failed_login,
     java_client,
@@ -38,7 +39,7 @@ from tests.support.certificates import Authority
 
 pytestmark = [
     pytest.mark.clients,
-    pytest.mark.timeout(120),
+    pytest.mark.timeout(240),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
 ]
 
@@ -146,7 +147,7 @@ def test_librdkafka_renews_its_session(logins: LoginBroker, folder: Path) -> Non
     codes: list[int] = []
     settings = over_tls(librdkafka(logins.renewing_port, "SCRAM-SHA-256"), folder, certificate=False)
     producer = Producer({**settings, "error_cb": lambda error: codes.append(error.code())})
-    deadline = time.monotonic() + LIMIT_S
+    deadline = time.monotonic() + RENEWAL_LIMIT_S
     while logins.metric("successful_reauthentication_total") < renewals + 2 and time.monotonic() < deadline:
         producer.produce("renewals", b"x")
         producer.poll(0.05)
