@@ -605,7 +605,10 @@ class ConnectHarness:
 @pytest.mark.conformance
 @pytest.mark.timeout(600)
 def test_a_worker_of_connect_needs_each_of_its_rights_and_no_other(tmp_path: Path) -> None:
-    """Over SASL_SSL; the audit log says which entries it has used, and without those of a connector its task fails."""
+    """Over SASL_SSL; the audit log says which entries it has used.
+
+    Without one of a connector its task fails, and without its group the worker ends.
+    """
     cook = Cook(tmp_path, **SHORT)
     cook.write(RIGHTS)
     bootstrap, client = secured(cook, "copies")
@@ -619,8 +622,10 @@ def test_a_worker_of_connect_needs_each_of_its_rights_and_no_other(tmp_path: Pat
             harness.worker.wait(lambda: used(cook.output) == wanted, f"it uses {wanted}")
             denied = set(re.findall("is Denied operation = .* on resource = ([^ ]+)", cook.output))
             assert not denied, denied
-            _, _, source, sink, group = lines
+            workers, _, source, sink, group = lines
             for line, connector in ((source, "lines"), (sink, "files"), (group, "files")):
                 harness.fails_without(line, connector)
+            cook.sh(workers.replace("--add", "--remove --force"))
+            assert harness.worker.ends_by_itself()
         finally:
             harness.worker.kill()

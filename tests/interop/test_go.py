@@ -27,8 +27,8 @@ FULL = tuple((codec, partitions) for codec in CODECS for partitions in (1, 200))
 
 
 @pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build_go(".", tmp_path_factory.mktemp("go"))
+def program() -> Path:
+    return build_go("")
 
 
 @pytest.fixture(scope="module")

@@ -60,7 +60,7 @@ from tests.support.ports import held_ports
 from tests.support.raw import RawConnection
 from tests.support.sasl import framed, listener_settings, request
 
-pytestmark = [pytest.mark.clients, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.clients, pytest.mark.timeout(900)]
 
 LIMIT_S = 30.0
 SESSION_MS = 2000

@@ -24,7 +24,7 @@ from tests.support.certificates import Authority
 from tests.support.ports import held_ports
 from tests.support.sasl import PLAIN_MODULE, listener_settings, plain_entry
 
-pytestmark = [pytest.mark.clients, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.clients, pytest.mark.timeout(900)]
 
 CA, OTHER_CA = Authority(), Authority("Other CA")
 LIMIT_S = 120.0

@@ -151,7 +151,7 @@ PROGRAMS = [
 def login_program(name: str, folder: Path) -> LoginProgram:
     """Starts it. KRB5_CONFIG names the configuration of Kerberos. Skips the test where the program cannot be built."""
     if name not in JAVA_VERSIONS:
-        return GoLogins(name, [str(build_go("logins", folder)), name], folder)
+        return GoLogins(name, [str(build_go("logins")), name], folder)
     configuration = os.environ.get("KRB5_CONFIG")
     flags = [] if configuration is None else [f"-Djava.security.krb5.conf={configuration}"]
     return java_logins(JAVA_VERSIONS[name], folder, *flags)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-from tests.conformance.kafka_jars import WORKER, require_compiled
+from tests.conformance.kafka_jars import require_compiled
 from tests.interop.clients.go import build_go
 
 Command = Callable[[str], list[str]]
@@ -21,11 +21,6 @@ def _java_classpath() -> str:
     return require_compiled(HERE / "java" / "Members.java")
 
 
-@cache
-def _go_program() -> Path:
-    return build_go("members", HERE.parents[1] / "build" / WORKER, "go-members")
-
-
 def java(bootstrap: str) -> list[str]:
     """The program with Kafka's own clients."""
     flags = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Dlog4j2.level=OFF"]
@@ -34,7 +29,7 @@ def java(bootstrap: str) -> list[str]:
 
 def go(bootstrap: str) -> list[str]:
     """The program with franz-go."""
-    return [str(_go_program()), bootstrap]
+    return [str(build_go("members")), bootstrap]
 
 
 def python(module: str) -> Command:
