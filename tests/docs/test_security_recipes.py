@@ -493,7 +493,7 @@ def with_rights(cook: Cook, role: str, *topics: str) -> list[str]:
 
 @pytest.mark.clients
 @pytest.mark.conformance
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_a_streams_application_needs_each_of_its_rights_and_no_other(tmp_path: Path) -> None:
     """Over SASL_SSL; the audit log says which entries it has used. Without one of them it ends.
 
@@ -603,7 +603,7 @@ class ConnectHarness:
 
 @pytest.mark.clients
 @pytest.mark.conformance
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_a_worker_of_connect_needs_each_of_its_rights_and_no_other(tmp_path: Path) -> None:
     """Over SASL_SSL; the audit log says which entries it has used.
 

@@ -67,6 +67,7 @@ class TokenBroker:
             f"{mechanism}.sasl.oauthbearer.jwks.endpoint.url": provider.keys_url,
             f"{mechanism}.sasl.oauthbearer.expected.issuer": ISSUER,
             "sasl.oauthbearer.expected.audience": "kafka",
+            "sasl.oauthbearer.clock.skew.seconds": "120",  # a client may get no processor between token and login
         }
         provider.claims = {"aud": ["kafka", "account"]}
 
