@@ -15,8 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import TopicAuthorizationFailedError as AioDenied
+from confluent_kafka import KafkaError as RdError
+from confluent_kafka import Producer
 
+from tests.interop.clients.kafka_python import KafkaError, KafkaProducer
 from tests.interop.clients.lines import LineClientError
+from tests.interop.clients.logging_in import aiokafka_round_trip, kafka_python_round_trip
 from tests.interop.clients.login_programs import PROGRAMS, SECRET, TRIP, Login, LoginProgram, login_program
 from tests.interop.test_logins import ADMIN, LoginBroker, remove_credentials, set_passwords
 from tests.support.broker_process import BrokerProcess
@@ -274,3 +280,34 @@ def test_a_credential_that_is_removed_opens_no_more_sessions(home: Home, program
 def sends_until(program: LoginProgram, deadline: float) -> None:
     while time.monotonic() < deadline:
         program.send()
+
+
+# ---- other clients without a login
+
+
+async def test_aiokafka_has_the_rights_that_everybody_has(home: Home) -> None:
+    settings = {"bootstrap_servers": home.logins.broker.bootstrap}
+    await aiokafka_round_trip(settings, new_topic())
+    async with AIOKafkaProducer(**settings) as producer:
+        with pytest.raises(AioDenied):
+            await producer.send_and_wait("closed", b"x")
+
+
+def test_kafka_python_has_the_rights_that_everybody_has(home: Home) -> None:
+    settings = {"bootstrap_servers": home.logins.broker.bootstrap}
+    kafka_python_round_trip(settings, new_topic())
+    producer = KafkaProducer(**settings)
+    try:
+        with pytest.raises(KafkaError, match=r"(?i)authorization"):
+            producer.send("closed", b"x").get(LIMIT_S)
+    finally:
+        producer.close(5)
+
+
+def test_librdkafka_has_the_rights_that_everybody_has(home: Home) -> None:
+    producer = Producer({"bootstrap.servers": home.logins.broker.bootstrap, "log_level": 0})
+    codes: list[int | None] = []
+    for topic in (new_topic(), "closed"):
+        producer.produce(topic, b"x", on_delivery=lambda error, _: codes.append(error and error.code()))
+        assert producer.flush(LIMIT_S) == 0
+    assert codes == [None, RdError.TOPIC_AUTHORIZATION_FAILED]
