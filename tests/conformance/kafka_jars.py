@@ -25,6 +25,7 @@ from tests.support.apache_kafka import archive_classes
 KAFKA_VERSION = "4.3.1"
 KAFKA_41 = "4.1.1"
 KAFKA_39 = "3.9.1"
+KAFKA_28 = "2.8.2"
 LOG4J_VERSION = "2.25.3"
 BUILD = Path(__file__).parents[2] / "build"
 MAVEN_LIMIT_S = 900
@@ -37,6 +38,7 @@ _LOG4J_2 = (
 )
 
 _BESIDE_THE_BROKER = {
+    f"clients-{KAFKA_28}": (f"org.apache.kafka:kafka-clients:{KAFKA_28}",),
     "shell": (f"org.apache.kafka:kafka-shell:{KAFKA_VERSION}",),
     "streams": (f"org.apache.kafka:kafka-streams:{KAFKA_VERSION}", *_LOG4J_2),
     "connect": tuple(
@@ -92,6 +94,11 @@ def require_streams() -> str:
     return require_beside("streams")
 
 
+def require_clients(version: str) -> str:
+    """The class path of the Java clients of one version; skips or fails the test without it."""
+    return require_beside(f"clients-{version}") if version == KAFKA_28 else require_classpath(version)
+
+
 def require_connect() -> str:
     """The class path of Kafka Connect with the connectors for files; skips or fails the test without it."""
     return require_beside("connect")
@@ -109,7 +116,7 @@ def require_beside(what: str) -> str:
 
 
 def _beside_the_broker(what: str) -> Path:
-    directory = BUILD / f"apache-kafka-{what}-{KAFKA_VERSION}"
+    directory = BUILD / f"apache-kafka-{what if what[-1].isdigit() else f'{what}-{KAFKA_VERSION}'}"
     if not directory.is_dir():
         _install(directory, _BESIDE_THE_BROKER[what])
     return directory

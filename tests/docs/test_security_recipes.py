@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Iterator
 from functools import cache
 from itertools import pairwise
@@ -21,8 +22,11 @@ from barnabas.broker.http.hosts import rejection
 from barnabas.broker.startup.security_check import check_security
 from barnabas.config.broker_config import BrokerConfig
 from barnabas.config.properties import read_properties
+from tests.interop.connect import Worker, file_sink, file_source
 from tests.support.broker_process import ROOT, BrokerProcess
+from tests.support.certificates import Authority
 from tests.support.ports import held_ports
+from tests.support.sasl import PLAIN_MODULE, plain_entry
 
 PAGE: Final = ROOT / "docs" / "security-recipes.md"
 FOLDER: Final = "/etc/barnabas"
@@ -32,6 +36,7 @@ BLOCK: Final = re.compile(r"^```(\w+)(?: (\w+))?\n(.*?)^```$", re.MULTILINE | re
 LISTENER: Final = re.compile(r"://(?:localhost)?:909[23]")
 BIN: Final = Path(sys.executable).parent
 LIMIT_S: Final = 30.0
+APPLICATION_LIMIT_S: Final = 180.0
 SHORT: Final = {
     "group__initial__rebalance__delay__ms": "0",
     "group__min__session__timeout__ms": "1000",
@@ -423,7 +428,7 @@ Right = tuple[str, str, str, str]
 
 ALLOWED: Final = re.compile(
     r"is Allowed operation = (\w+) from .*MatchingAcl\(acl=StandardAcl\[resourceType=(\w+), resourceName=([\w-]+), "
-    r"patternType=(\w+), principal=User:ANONYMOUS, host=\*, operation=\1, permissionType=ALLOW\]"
+    r"patternType=(\w+), principal=User:(?:counts|copies), host=\*, operation=\1, permissionType=ALLOW\]"
 )
 """A line about an operation that an entry names itself. (One that it implies may have others that imply it.)"""
 
@@ -451,31 +456,57 @@ def used(output: str) -> set[Right]:
 
 def test_entries_of_commands_are_read() -> None:
     assert len(given(block(RIGHTS, "sh", "streams").splitlines())) == 8
+    assert len(given(block(RIGHTS, "sh", "connect").splitlines())) == 7
+
+
+def secured(cook: Cook, user: str) -> tuple[str, dict[str, str]]:
+    """Gives the broker a listener with TLS for this user; returns its address, and the properties of a Java client."""
+    (port,), authority = held_ports(1), Authority()
+    broker = authority.issue("broker", ["localhost", "127.0.0.1"])
+    (cook.folder / "own.pem").write_text(broker.key_pem() + broker.chain_pem())
+    (cook.folder / "own-ca.pem").write_text(authority.pem)
+    file = cook.folder / "server.properties"
+    file.write_text(
+        re.sub("(?m)^(listeners=.*)$", rf"\1,SASL_SSL://127.0.0.1:{port}", file.read_text())
+        + f"ssl.keystore.type=PEM\nssl.keystore.location={cook.folder}/own.pem\n"
+        + f"listener.name.sasl_ssl.plain.sasl.jaas.config={plain_entry(**{user: 'c'})}\n"
+    )
+    return f"127.0.0.1:{port}", {
+        "security.protocol": "SASL_SSL",
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": f"{cook.folder}/own-ca.pem",
+        "sasl.mechanism": "PLAIN",
+        "sasl.jaas.config": f'{PLAIN_MODULE} required username="{user}" password="c";',
+    }
+
+
+def with_rights(cook: Cook, role: str, *topics: str) -> list[str]:
+    """Has decisions written to the log, makes topics, and runs the lines of a role; returns them."""
+    login = "--command-config client.properties"
+    cook.sh(f"barnabas configs {login} --alter --broker-logger 1 --add-config kafka.authorizer.logger=DEBUG")
+    for topic in topics:
+        cook.sh(f"barnabas topics {login} --create --topic {topic} --partitions 1")
+    lines = block(RIGHTS, "sh", role)
+    cook.sh(lines)
+    return lines.splitlines()
 
 
 @pytest.mark.clients
 @pytest.mark.conformance
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(900)
 def test_a_streams_application_needs_each_of_its_rights_and_no_other(tmp_path: Path) -> None:
-    """The application is User:ANONYMOUS on a listener of its own; the audit log says which entries it has used."""
+    """Over SASL_SSL; the audit log says which entries it has used. Without one of them it ends.
+
+    (It does not end without DELETE: it tries again, and the topics of its own grow.)
+    """
     from tests.interop.test_streams import Instance
 
-    clients = held_ports(1)[0]
     cook = Cook(tmp_path, **SHORT)
     cook.write(RIGHTS)
-    file = cook.folder / "server.properties"
-    file.write_text(re.sub("(?m)^(listeners=.*)$", rf"\1,PLAINTEXT://127.0.0.1:{clients}", file.read_text()))
-    lines = [
-        line.replace("User:counts", "User:ANONYMOUS") for line in block(RIGHTS, "sh", "streams").splitlines()
-    ]
-    login = "--command-config client.properties"
+    bootstrap, client = secured(cook, "counts")
+    (tmp_path / "login").write_text("".join(f"{key}={value}\n" for key, value in client.items()))
     with cook:
-        cook.sh(
-            f"barnabas configs {login} --alter --broker-logger 1 --add-config kafka.authorizer.logger=DEBUG"
-        )
-        for topic in ("lines", "totals"):
-            cook.sh(f"barnabas topics {login} --create --topic {topic} --partitions 1")
-        cook.sh("\n".join(lines))
+        lines = with_rights(cook, "streams", "lines", "totals")
         settings: Any = {
             "bootstrap.servers": f"127.0.0.1:{cook.port}",
             "security.protocol": "SASL_PLAINTEXT",
@@ -484,11 +515,11 @@ def test_a_streams_application_needs_each_of_its_rights_and_no_other(tmp_path: P
             "sasl.password": "a",
         }
         producer = Producer(settings)
-        words = [f"127.0.0.1:{clients}", "counts", "lines", "totals"]
+        words = [bootstrap, "counts", "lines", "totals", str(tmp_path / "login")]
         application = Instance("StreamsCount", words, tmp_path / "state")
         try:
             application.await_running()
-            wanted, deadline = given(lines), time.monotonic() + 120
+            wanted, deadline = given(lines), time.monotonic() + APPLICATION_LIMIT_S
             while used(cook.output) != wanted and time.monotonic() < deadline:
                 producer.produce(
                     "lines", b"one two two"
@@ -497,6 +528,104 @@ def test_a_streams_application_needs_each_of_its_rights_and_no_other(tmp_path: P
                 time.sleep(0.5)
             assert used(cook.output) == wanted
             assert "is Denied" not in cook.output
-            application.end()
+            cook.sh(lines[0].replace("--add", "--remove --force"))
+            assert application.ends_by_itself(APPLICATION_LIMIT_S)
+            assert "Principal = User:counts is Denied operation = READ" in cook.output
         finally:
             application.kill()
+
+
+class ConnectHarness:
+    """A worker of Connect with the rights of the recipe, a source and a sink."""
+
+    def __init__(self, cook: Cook, bootstrap: str, client: dict[str, str], folder: Path) -> None:
+        self._cook, self._files = cook, (folder / "source.txt", folder / "sink.txt")
+        self._files[0].touch()
+        self.worker = Worker(
+            folder / "worker",
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": "copies",
+                "offset.flush.interval.ms": "500",
+                **{
+                    f"{prefix}{key}": value
+                    for prefix in ("", "producer.", "consumer.", "admin.")
+                    for key, value in client.items()
+                },
+                **{f"{what}.storage.topic": f"copies-{what}" for what in ("config", "offset", "status")},
+                **{f"{what}.storage.replication.factor": "1" for what in ("config", "offset", "status")},
+                "offset.storage.partitions": "1",
+                "status.storage.partitions": "1",
+            },
+        )
+
+    def start(self) -> None:
+        source, sink = self._files
+        self.worker.put("lines", file_source(source, "events"))
+        plain = {key: value for key, value in file_sink(sink, "events").items() if "override" not in key}
+        self.worker.put("files", plain)
+        for name in ("lines", "files"):
+            self.worker.await_running(name)
+
+    def copy(self) -> None:
+        """Writes a line, and waits for it at the other end."""
+        self.write()
+        self.worker.wait(self.is_copied, "all lines are copied")
+
+    def is_copied(self) -> bool:
+        """Whether all lines have arrived."""
+        source, sink = self._files
+        return sink.exists() and set(sink.read_text().split()) >= set(source.read_text().split())
+
+    def write(self) -> None:
+        """Writes a line."""
+        with self._files[0].open("a") as file:
+            file.write(f"{uuid.uuid4()}\n")
+
+    def fails_without(self, line: str, connector: str) -> None:
+        """Takes a right away until the connector's task has failed, gives it back, and starts the task again."""
+        self._cook.sh(line.replace("--add", "--remove --force"))
+
+        def task() -> dict[str, str]:
+            (found,) = self.worker.ask(f"connectors/{connector}/status")["tasks"]
+            return dict(found)
+
+        def has_failed() -> bool:
+            self.write()
+            return "not authorized" in task().get("trace", "").lower()
+
+        self.worker.wait(has_failed, f"{connector} fails")
+        self._cook.sh(line)
+        self.worker.ask(f"connectors/{connector}/restart?includeTasks=true", "POST")
+        self.worker.wait(lambda: task()["state"] == "RUNNING", f"{connector} runs again")
+        self.copy()
+
+
+@pytest.mark.clients
+@pytest.mark.conformance
+@pytest.mark.timeout(900)
+def test_a_worker_of_connect_needs_each_of_its_rights_and_no_other(tmp_path: Path) -> None:
+    """Over SASL_SSL; the audit log says which entries it has used.
+
+    Without one of a connector its task fails, and without its group the worker ends.
+    """
+    cook = Cook(tmp_path, **SHORT)
+    cook.write(RIGHTS)
+    bootstrap, client = secured(cook, "copies")
+    with cook:
+        lines = with_rights(cook, "connect", "events")
+        harness = ConnectHarness(cook, bootstrap, client, tmp_path)
+        try:
+            harness.start()
+            harness.copy()
+            wanted = given(lines)
+            harness.worker.wait(lambda: used(cook.output) == wanted, f"it uses {wanted}")
+            denied = set(re.findall("is Denied operation = .* on resource = ([^ ]+)", cook.output))
+            assert not denied, denied
+            workers, _, source, sink, group = lines
+            for line, connector in ((source, "lines"), (sink, "files"), (group, "files")):
+                harness.fails_without(line, connector)
+            cook.sh(workers.replace("--add", "--remove --force"))
+            assert harness.worker.ends_by_itself()
+        finally:
+            harness.worker.kill()

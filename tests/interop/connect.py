@@ -130,6 +130,12 @@ class Worker:
             f"the worker has not ended within {LIMIT_S:g} s of SIGTERM\n{self._tail(40_000)}", pytrace=False
         )
 
+    def ends_by_itself(self) -> bool:
+        """Whether the worker gives up."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(LIMIT_S)
+        return self._process.poll() not in (None, 0)
+
     def kill(self) -> None:
         """Kills the worker (kill -9) if it still runs."""
         self._process.kill()

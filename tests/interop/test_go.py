@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +12,7 @@ from click.testing import CliRunner
 
 from barnabas.cli.main import main
 from tests.interop.clients.confluent import ConfluentKafka
+from tests.interop.clients.go import build_go
 from tests.interop.clients.lines import LineClient
 from tests.interop.conftest import TopicFactory
 from tests.interop.workload import CODECS, assert_same
@@ -23,29 +22,13 @@ from tests.support.sasl import PLAIN_MODULE, SCRAM_MODULE, listener_settings, pl
 
 pytestmark = [pytest.mark.clients, pytest.mark.slow, pytest.mark.timeout(900)]
 
-SOURCE = Path(__file__).parent / "go"
-BUILD_LIMIT_S = 600
 TOTAL_RECORDS = int(os.environ.get("BARNABAS_TEST_RECORDS", "1000000"))
 FULL = tuple((codec, partitions) for codec in CODECS for partitions in (1, 200))
 
 
 @pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if shutil.which("go") is None:
-        pytest.skip("there is no go")
-    made = tmp_path_factory.mktemp("go") / "roundtrip"
-    built = subprocess.run(
-        ["go", "build", "-o", str(made)],
-        cwd=SOURCE,
-        capture_output=True,
-        text=True,
-        timeout=BUILD_LIMIT_S,
-        check=False,
-    )
-    if built.returncode != 0:
-        # Go is too old for the module, or its dependencies are not available.
-        pytest.skip(f"go build: {built.stderr.strip().splitlines()[-1:]}")
-    return made
+def program() -> Path:
+    return build_go("")
 
 
 @pytest.fixture(scope="module")

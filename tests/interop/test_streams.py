@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import subprocess
@@ -58,6 +59,12 @@ class Instance:
         self._process.stdin.close()
         assert self._process.wait(LIMIT_S) == 0, self._output.text
         assert "error" not in self._output.text.splitlines()
+
+    def ends_by_itself(self, limit_s: float) -> bool:
+        """Whether it ends with an error."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(limit_s)
+        return "error" in self._output.text.splitlines()
 
     def kill(self) -> None:
         """Kills it (kill -9)."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -153,4 +154,7 @@ def test_a_client_without_a_certificate_is_not_let_in(broker: BrokerProcess, fol
     )
     with pytest.raises(confluent_kafka.KafkaException):
         stranger.list_topics(timeout=3)
-    assert "the peer shows no certificate, and ssl.client.auth=required" in broker.output
+    deadline = time.monotonic() + LIMIT_S
+    while (line := "the peer shows no certificate, and ssl.client.auth=required") not in broker.output:
+        assert time.monotonic() < deadline, line
+        stranger.poll(0.05)

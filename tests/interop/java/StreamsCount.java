@@ -1,3 +1,4 @@
+import java.io.FileInputStream;
 import java.util.Properties;
 
 import org.apache.kafka.common.serialization.Serdes;
@@ -11,9 +12,9 @@ import org.apache.kafka.streams.kstream.Produced;
 import org.apache.kafka.streams.state.KeyValueStore;
 
 /**
- * One instance of an application that counts words exactly once: StreamsCount BOOTSTRAP APPLICATION FROM TO DIRECTORY
+ * One instance of an application that counts words exactly once: StreamsCount BOOTSTRAP APPLICATION FROM TO [LOGIN] DIRECTORY
  *
- * Every record of FROM is a line of words; TO gets a record for each word, with the word as key and its count so far as
+ * LOGIN is a file with more properties. Every record of FROM is a line of words; TO gets a record for each word, with the word as key and its count so far as
  * value.
  */
 public final class StreamsCount {
@@ -24,7 +25,12 @@ public final class StreamsCount {
         Properties properties = new Properties();
         properties.put("bootstrap.servers", args[0]);
         properties.put("application.id", args[1]);
-        properties.put("state.dir", args[4]);
+        properties.put("state.dir", args[args.length - 1]);
+        if (args.length > 5) {
+            try (FileInputStream login = new FileInputStream(args[4])) {
+                properties.load(login);
+            }
+        }
         properties.put("processing.guarantee", "exactly_once_v2");
         properties.put("num.stream.threads", "2");
         properties.put("commit.interval.ms", "100");

@@ -2,46 +2,23 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-import pytest
-
-from tests.conformance.kafka_jars import WORKER, require_compiled
+from tests.conformance.kafka_jars import require_compiled
+from tests.interop.clients.go import build_go
 
 Command = Callable[[str], list[str]]
 """Returns the command line for a bootstrap server, host:port."""
 
 HERE = Path(__file__).parents[1]
-GO_BUILD_LIMIT_S = 600
 
 
 @cache
 def _java_classpath() -> str:
     return require_compiled(HERE / "java" / "Members.java")
-
-
-@cache
-def _go_program() -> Path:
-    if shutil.which("go") is None:
-        pytest.skip("there is no go")
-    program = HERE.parents[1] / "build" / WORKER / "go-members"
-    built = subprocess.run(
-        ["go", "build", "-o", str(program), "./members"],
-        cwd=HERE / "go",
-        capture_output=True,
-        text=True,
-        timeout=GO_BUILD_LIMIT_S,
-        check=False,
-    )
-    if built.returncode != 0:
-        # Go is too old for the module, or its dependencies are not available.
-        pytest.skip(f"go build: {built.stderr.strip().splitlines()[-1:]}")
-    return program
 
 
 def java(bootstrap: str) -> list[str]:
@@ -52,7 +29,7 @@ def java(bootstrap: str) -> list[str]:
 
 def go(bootstrap: str) -> list[str]:
     """The program with franz-go."""
-    return [str(_go_program()), bootstrap]
+    return [str(build_go("members")), bootstrap]
 
 
 def python(module: str) -> Command:
