@@ -39,6 +39,7 @@ class IdentityProvider:
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 provider.requests.append((self.path, {}))
+                provider.pause()
                 self.answer(200, key_set(*provider.keys) if self.path == "/keys" else b"{}")
 
             def do_POST(self) -> None:
@@ -68,6 +69,9 @@ class IdentityProvider:
         self.keys_url = f"{self.url}/keys"
         self.token_url = f"{self.url}/token"
         self._thread = threading.Thread(target=self._server.serve_forever, args=[0.02], daemon=True)
+
+    def pause(self) -> None:
+        """Called in the thread of a request for keys, before its answer: for a provider that takes its time."""
 
     def grant(self, authorization: str, form: dict[str, list[str]]) -> tuple[int, bytes]:
         """The answer to a request for a token."""
