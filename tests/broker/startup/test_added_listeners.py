@@ -45,7 +45,8 @@ class SlowProvider(IdentityProvider):
 
 @pytest.fixture
 def provider() -> Iterator[SlowProvider]:
-    with SlowProvider() as made:
+    made = SlowProvider()
+    with made:
         yield made
         made.answers.set()
 
