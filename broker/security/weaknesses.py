@@ -27,6 +27,7 @@ from barnabas.config.catalogue.sasl import (
     SASL_ENABLED_MECHANISMS,
     SASL_JAAS_CONFIG,
     SASL_MECHANISM_INTER_BROKER_PROTOCOL,
+    SASL_OAUTHBEARER_ASSERTION_PRIVATE_KEY_FILE,
     SASL_OAUTHBEARER_EXPECTED_ISSUER,
     SASL_OAUTHBEARER_JWKS_ENDPOINT_URL,
     SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL,
@@ -60,6 +61,9 @@ SOON_DAYS: Final = 30
 
 _PUBLIC: Final = {SSL_KEYSTORE_CERTIFICATE_CHAIN.name, SSL_TRUSTSTORE_CERTIFICATES.name}
 """Passwords for Kafka, and no secrets."""
+
+_KEY_FILES: Final = {SSL_KEYSTORE_LOCATION.name, SASL_OAUTHBEARER_ASSERTION_PRIVATE_KEY_FILE.name}
+"""The settings of files with private keys."""
 
 _OAUTHBEARER: Final = "OAUTHBEARER"
 _READABLE: Final = {
@@ -433,7 +437,7 @@ def _settings_files(config: BrokerConfig) -> Iterator[SecretFile]:
         ):
             path = setting.place.rpartition(" line ")[0]
             yield SecretFile(path, "is a secret in", setting.key, setting.place)
-        if name == SSL_KEYSTORE_LOCATION.name and setting.text.strip():
+        if name in _KEY_FILES and setting.text.strip():
             yield SecretFile(setting.text.strip(), "names a private key,", setting.key, setting.place)
 
 

@@ -361,6 +361,7 @@ def everything(_: str) -> bool:
         ("ssl.truststore.certificates=x", None),
         ("ssl.keystore.certificate.chain=x", None),
         ("ssl.truststore.location=/t.pem", None),
+        ("sasl.oauthbearer.assertion.private.key.file=/a.pem", "/a.pem"),
         ("num.partitions=2", None),
         ("org.example.password=x", None),
     ],
