@@ -83,6 +83,17 @@ _LOCAL_RETENTION: tuple[tuple[ConfigKey[int], ConfigKey[int]], ...] = (
 )
 
 
+class SettingsWaitError(Exception):
+    """A changed configuration cannot be checked yet: what it needs has to be fetched from another host first.
+
+    `fetch(then)` has it fetched, and calls `then` on the event loop, where the check has its answer.
+    """
+
+    def __init__(self, fetch: Callable[[Callable[[], None]], None]) -> None:
+        super().__init__("what the settings need has to be fetched first")
+        self.fetch = fetch
+
+
 def dynamic_key(name: str) -> ConfigKey[Any] | None:
     """The key of a name that can be set while the broker runs, without a listener's prefix; None for others."""
     key = BROKER_KEYS.get(base_name(name)) or DYNAMIC_BROKER_KEYS.get(name)
@@ -101,10 +112,18 @@ def base_name(name: str) -> str:
 
 
 def check_dynamic_settings(
-    config: BrokerConfig, texts: Mapping[str, str], others: Mapping[str, str], *, per_broker: bool
+    config: BrokerConfig,
+    texts: Mapping[str, str],
+    others: Mapping[str, str],
+    *,
+    per_broker: bool,
+    asks_parts: bool = True,
 ) -> None:
     """Checks `texts` as the dynamic settings of this broker, or of the cluster's default; `others` are those of the
-    other of the two. Raises ConfigError or InvalidConfigError for invalid ones. Unknown names may be set, as in Kafka.
+    other of the two. Unknown names may be set, as in Kafka.
+
+    With `asks_parts` the broker's parts check them, too, which may read files, load classes and connect to an identity
+    provider. Raises ConfigError or InvalidConfigError for invalid ones, and SettingsWaitError.
     """
     _check_modes(texts, per_broker=per_broker)
     others = sound_settings(others, per_broker=not per_broker)
@@ -117,7 +136,7 @@ def check_dynamic_settings(
     _check_limits(config, candidate)
     _check_local_retention(config, candidate)
     _check_listeners(config, candidate)
-    for check in config.reconfiguration_checks:
+    for check in config.reconfiguration_checks if asks_parts else ():
         check(candidate)
 
 

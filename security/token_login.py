@@ -1,9 +1,19 @@
 """OAuthBearerLogin: how a client logs in by OAUTHBEARER: where its tokens come from, and how long one is used.
 
 With sasl.login.callback.handler.class=OAuthBearerLoginCallbackHandler a token comes from
-sasl.oauthbearer.token.endpoint.url: a file, or an identity provider, which the client asks with its id and secret (the
-grant client_credentials). With OAuthBearerUnsecuredLoginCallbackHandler, or none, it is made from the options of the
-login module and not signed, which is for tests alone.
+sasl.oauthbearer.token.endpoint.url: a file, or an identity provider, which the client asks. With
+OAuthBearerUnsecuredLoginCallbackHandler, or none, it is made from the options of the login module and not signed, which
+is for tests alone.
+
+A provider is asked as sasl.oauthbearer.jwt.retriever.class says:
+
+| class | the client proves itself by | the grant |
+| --- | --- | --- |
+| Default-, ClientCredentialsJwtRetriever | an assertion, if assertion.file or .claim.iss is set | client_credentials |
+| the same, otherwise | its id and secret, by HTTP Basic | client_credentials |
+| JwtBearerJwtRetriever | an assertion | jwt-bearer |
+
+Assertions are made by `assertions`; RFC 7523 has both ways to send one (2.2 and 2.1).
 
 Id, secret and scope are sasl.oauthbearer.client.credentials.client.id, ....secret and sasl.oauthbearer.scope, or the
 options clientId, clientSecret and scope of OAuthBearerLoginModule. Its options ssl.* are for an identity provider at
@@ -13,7 +23,7 @@ A token is kept, and the next one fetched when it is needed after the share of i
 Where none is fresh the first message of a login waits for the provider, and the client of that login `blocks`.
 
 Source: OAuthBearerLoginCallbackHandler, DefaultJwtRetriever, ClientCredentialsJwtRetriever, FileJwtRetriever,
-ClientJwtValidator; ExpiringCredentialRefreshingLogin.
+JwtBearerJwtRetriever, ClientAssertionRequestFormatter, ClientJwtValidator; ExpiringCredentialRefreshingLogin.
 """
 
 from __future__ import annotations
@@ -23,10 +33,10 @@ import random
 import threading
 import time
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 from urllib.parse import quote_plus
 
+from barnabas.security.assertions import AssertionMaker
 from barnabas.security.errors import ProviderError, SaslClientError, SettingError
 from barnabas.security.identity_provider import Limits, UrlError, check_url, get, is_file, post
 from barnabas.security.json_web_tokens import TokenError, unverified_parts
@@ -34,7 +44,9 @@ from barnabas.security.oauthbearer import OAUTHBEARER, OAuthBearerClient, is_ext
 from barnabas.security.settings import TlsSettings
 from barnabas.security.strict_json import JsonError, parse_object
 from barnabas.security.token_settings import (
-    ASSERTION_PREFIX,
+    ASSERTION_FILE,
+    ASSERTION_ISS,
+    ASSERTION_SUB,
     BACKOFF,
     BACKOFF_MAX,
     BUFFER,
@@ -69,9 +81,20 @@ if TYPE_CHECKING:
 
 _RETRIEVERS: Final = tuple(
     f"{PACKAGE}.{name}"
-    for name in ("DefaultJwtRetriever", "ClientCredentialsJwtRetriever", "FileJwtRetriever")
+    for name in (
+        "DefaultJwtRetriever",
+        "ClientCredentialsJwtRetriever",
+        "FileJwtRetriever",
+        "JwtBearerJwtRetriever",
+    )
 )
 _VALIDATORS: Final = tuple(f"{PACKAGE}.{name}" for name in ("DefaultJwtValidator", "ClientJwtValidator"))
+
+JWT_BEARER: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+ASSERTION_TYPE: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+
+MakeRequest = Callable[[], tuple[str, dict[str, str]]]
+"""The body of a request for a token, and its headers. Raises ProviderError."""
 
 _EXTENSION: Final = "extension_"
 _DEFAULT_TIMEOUT_MS: Final = 10_000
@@ -250,6 +273,11 @@ def basic_authorization(client_id: str, secret: str, *, urlencode: bool) -> str:
     return "Basic " + base64.b64encode(":".join(pair).encode()).decode()
 
 
+def form(fields: Mapping[str, str]) -> str:
+    """The body of a request with the fields that are not empty."""
+    return "&".join(f"{name}={quote_plus(value)}" for name, value in fields.items() if value)
+
+
 # ---- settings
 
 
@@ -295,7 +323,6 @@ class _Settings:
             )
         self._check_class(RETRIEVER, _RETRIEVERS)
         self._check_class(VALIDATOR, _VALIDATORS)
-        self._refuse_assertions()
         user, fetch_text = self._fetcher()
         source = FetchedSource(fetch_text, self._values.get(SUB_CLAIM) or "sub")
         return OAuthBearerLogin(user, source, self._extensions(_EXTENSION), window, self._now_ms)
@@ -329,14 +356,62 @@ class _Settings:
         if is_file(url):
             return url, lambda: _text(get(url))
         context = self._context() if url.startswith("https:") else None
+        if retriever == "JwtBearerJwtRetriever":
+            user, request = self._by_bearer()
+        elif self._values.get(ASSERTION_FILE) or ASSERTION_ISS in self._values:
+            user, request = self._by_assertion()
+        else:
+            user, request = self._by_secret()
+        retry = Retry(self._number(BACKOFF, 100), self._number(BACKOFF_MAX, 10_000))
+        limits = self._limits()
+
+        def ask() -> bytes:
+            body, headers = request()
+            return post(url, body, headers, context, limits)
+
+        return user, lambda: token_of_response(retry.run(ask))
+
+    def _by_secret(self) -> tuple[str, MakeRequest]:
         client_id = self._given(CLIENT_ID, "clientId")
         secret = self._given(CLIENT_SECRET, "clientSecret")
         headers = {"Authorization": basic_authorization(client_id, secret, urlencode=self._flag(URLENCODE))}
         scope = self._values.get(SCOPE) or self._options.get("scope", "").strip()
-        body = "grant_type=client_credentials" + (f"&scope={quote_plus(scope)}" if scope else "")
-        retry = Retry(self._number(BACKOFF, 100), self._number(BACKOFF_MAX, 10_000))
-        ask = partial(post, url, body, headers, context, self._limits())
-        return client_id, lambda: token_of_response(retry.run(ask))
+        body = form({"grant_type": "client_credentials", "scope": scope})
+        return client_id, lambda: (body, headers)
+
+    def _by_assertion(self) -> tuple[str, MakeRequest]:
+        maker = AssertionMaker(self._values, self._now_ms)
+        client_id = self._values.get(CLIENT_ID) or self._options.get("clientId", "").strip()
+        scope = self._values.get(SCOPE) or self._options.get("scope", "").strip()
+
+        def request() -> tuple[str, dict[str, str]]:
+            fields = {
+                "client_assertion_type": ASSERTION_TYPE,
+                "client_assertion": maker.make(),
+                "grant_type": "client_credentials",
+                "client_id": client_id,
+                "scope": scope,
+            }
+            return form(fields), {}
+
+        return client_id or self._assertion_user(), request
+
+    def _by_bearer(self) -> tuple[str, MakeRequest]:
+        maker = AssertionMaker(self._values, self._now_ms)
+        scope = self._values.get(SCOPE, "")  # of the properties alone, as in Kafka
+
+        def request() -> tuple[str, dict[str, str]]:
+            return form({"grant_type": JWT_BEARER, "assertion": maker.make(), "scope": scope}), {}
+
+        return self._assertion_user(), request
+
+    def _assertion_user(self) -> str:
+        """What to call a client that has no id."""
+        return (
+            self._values.get(ASSERTION_SUB)
+            or self._values.get(ASSERTION_ISS)
+            or "the subject of its assertion"
+        )
 
     def _limits(self) -> Limits:
         connect_s = self._number(CONNECT_TIMEOUT, _DEFAULT_TIMEOUT_MS) / 1000
@@ -399,13 +474,6 @@ class _Settings:
             raise SettingError(
                 key, text, f"must be one of {', '.join(known)}: there is no JVM here for another"
             )
-
-    def _refuse_assertions(self) -> None:
-        for key in self._values:
-            if key.startswith(ASSERTION_PREFIX):
-                raise SettingError(
-                    key, None, f"must be left out: this client proves itself by {CLIENT_SECRET} alone"
-                )
 
 
 def provider_context(options: Mapping[str, str], jaas_key: str) -> Callable[[], ssl.SSLContext]:

@@ -30,7 +30,17 @@ WINDOW_FACTOR: Final = "sasl.login.refresh.window.factor"
 WINDOW_JITTER: Final = "sasl.login.refresh.window.jitter"
 MIN_PERIOD: Final = "sasl.login.refresh.min.period.seconds"
 BUFFER: Final = "sasl.login.refresh.buffer.seconds"
-ASSERTION_PREFIX: Final = "sasl.oauthbearer.assertion."
+ASSERTION_ALGORITHM: Final = "sasl.oauthbearer.assertion.algorithm"
+ASSERTION_AUD: Final = "sasl.oauthbearer.assertion.claim.aud"
+ASSERTION_EXP_SECONDS: Final = "sasl.oauthbearer.assertion.claim.exp.seconds"
+ASSERTION_ISS: Final = "sasl.oauthbearer.assertion.claim.iss"
+ASSERTION_JTI: Final = "sasl.oauthbearer.assertion.claim.jti.include"
+ASSERTION_NBF_SECONDS: Final = "sasl.oauthbearer.assertion.claim.nbf.seconds"
+ASSERTION_SUB: Final = "sasl.oauthbearer.assertion.claim.sub"
+ASSERTION_FILE: Final = "sasl.oauthbearer.assertion.file"
+ASSERTION_KEY_FILE: Final = "sasl.oauthbearer.assertion.private.key.file"
+ASSERTION_PASSPHRASE: Final = "sasl.oauthbearer.assertion.private.key.passphrase"
+ASSERTION_TEMPLATE_FILE: Final = "sasl.oauthbearer.assertion.template.file"
 TOKEN_LOGIN_KEYS: Final = (
     CALLBACK_HANDLER,
     TOKEN_URL,
@@ -50,4 +60,15 @@ TOKEN_LOGIN_KEYS: Final = (
     WINDOW_JITTER,
     MIN_PERIOD,
     BUFFER,
+    ASSERTION_ALGORITHM,
+    ASSERTION_AUD,
+    ASSERTION_EXP_SECONDS,
+    ASSERTION_ISS,
+    ASSERTION_JTI,
+    ASSERTION_NBF_SECONDS,
+    ASSERTION_SUB,
+    ASSERTION_FILE,
+    ASSERTION_KEY_FILE,
+    ASSERTION_PASSPHRASE,
+    ASSERTION_TEMPLATE_FILE,
 )

@@ -31,7 +31,7 @@ from barnabas.config.client_metrics import (
     IntervalOutOfRangeError,
     UnknownClientMetricsKeyError,
 )
-from barnabas.config.dynamic import check_dynamic_settings, sound_settings
+from barnabas.config.dynamic import SettingsWaitError, check_dynamic_settings, sound_settings
 from barnabas.config.group_config import validate_group_overrides
 from barnabas.config.keys import ConfigError, ConfigKey
 from barnabas.config.layers import InvalidConfigError
@@ -62,6 +62,16 @@ class ConfigAlteration(NamedTuple):
     replaces: bool = False
 
 
+class ChecksWaitError(ApiError):
+    """The settings of a broker cannot be decided on before `wait.fetch` has called back."""
+
+    def __init__(self, wait: SettingsWaitError) -> None:
+        super().__init__(
+            ErrorCode.INVALID_REQUEST, "The settings have changed since they were checked: try again."
+        )
+        self.wait = wait
+
+
 Outcome = list[ConfigRecord] | ApiError
 
 
@@ -88,9 +98,11 @@ def check_form(alteration: ConfigAlteration) -> None:
 class ConfigAdmin:
     """The rules, for the broker with this configuration and id."""
 
-    def __init__(self, config: BrokerConfig, node_id: int) -> None:
+    def __init__(self, config: BrokerConfig, node_id: int, *, asks_parts: bool = True) -> None:
+        """`asks_parts`: see check_dynamic_settings. Not for clients that may not alter what they ask for."""
         self._config = config
         self._node_id = node_id
+        self._asks_parts = asks_parts
 
     def decide(self, image: MetadataImage, alterations: Sequence[ConfigAlteration]) -> list[Outcome]:
         """For each alteration its records, or its error."""
@@ -112,10 +124,12 @@ class ConfigAdmin:
             self._check_resource(alteration)
             stored = image.configs.get(alteration.resource, _NOTHING)
             changes = _changes(alteration, stored)
-            self._check_broker(image, alteration, stored)
+            self._check_broker(image, alteration, stored, asks_parts=False)
             self._check_result(image, alteration.resource, _after(stored, changes))
             if image.features.get(ELIGIBLE_LEADER_REPLICAS_VERSION, 0) > 0:
                 _check_min_isr(alteration.resource, changes)
+            if self._asks_parts:  # last: what is wrong in itself has nobody look at files and other hosts
+                self._check_broker(image, alteration, stored, asks_parts=True)
         except ApiError as error:
             return error
         kind, name = alteration.resource
@@ -139,7 +153,12 @@ class ConfigAdmin:
             check_broker_id(name, self._node_id)
 
     def _check_broker(
-        self, image: MetadataImage, alteration: ConfigAlteration, stored: Mapping[str, str]
+        self,
+        image: MetadataImage,
+        alteration: ConfigAlteration,
+        stored: Mapping[str, str],
+        *,
+        asks_parts: bool,
     ) -> None:
         """Kafka's broker checks changes of its own settings before its controller does, with other messages."""
         kind, name = alteration.resource
@@ -151,8 +170,14 @@ class ConfigAdmin:
         other = (BROKER_RESOURCE, CLUSTER_DEFAULT if per_broker else str(self._node_id))
         try:
             check_dynamic_settings(
-                self._config, texts, image.configs.get(other, _NOTHING), per_broker=per_broker
+                self._config,
+                texts,
+                image.configs.get(other, _NOTHING),
+                per_broker=per_broker,
+                asks_parts=asks_parts,
             )
+        except SettingsWaitError as wait:
+            raise ChecksWaitError(wait) from None
         except (ConfigError, InvalidConfigError) as error:
             raise ApiError(ErrorCode.INVALID_REQUEST, error.answer) from error
 

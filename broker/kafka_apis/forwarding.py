@@ -14,9 +14,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from barnabas.broker.broker import Broker, Forwarded
-from barnabas.broker.controller.config_admin import ConfigAdmin, ConfigAlteration, repeated_resources
+from barnabas.broker.controller.config_admin import (
+    ChecksWaitError,
+    ConfigAdmin,
+    ConfigAlteration,
+    repeated_resources,
+)
+from barnabas.broker.kafka_apis.authorization import is_allowed
 from barnabas.broker.kafka_apis.error_responses import error_response
 from barnabas.broker.kafka_apis.handlers.alter_configs import (
+    after_checks,
     alter_own_loggers,
     alteration_result,
     alterations_of,
@@ -26,6 +33,7 @@ from barnabas.broker.membership.forwarding import ForwardingManager, ForwardResu
 from barnabas.broker.metadata.image import BROKER_RESOURCE
 from barnabas.broker.pending import Pending, completed
 from barnabas.broker.request import ApiHandler, NoResponse, RequestContext
+from barnabas.broker.security.auth_helper import Check
 from barnabas.protocol.api_keys import (
     ApiKey,
     known_versions,
@@ -35,6 +43,7 @@ from barnabas.protocol.api_keys import (
 )
 from barnabas.protocol.codec import decode, decoder, encode
 from barnabas.protocol.errors import ApiError, ErrorCode, ProtocolError
+from barnabas.protocol.messages.acls import AclOperation, AclResourceType
 from barnabas.protocol.messages.headers import RequestHeader, ResponseHeader
 from barnabas.protocol.schema import Message, VersionRange
 
@@ -50,6 +59,9 @@ _TOKENS: Final = (
     ApiKey.RENEW_DELEGATION_TOKEN,
     ApiKey.EXPIRE_DELEGATION_TOKEN,
 )
+
+_ALTERS_QUIETLY: Final = Check(AclOperation.ALTER_CONFIGS, AclResourceType.CLUSTER, quiet=True)
+"""Whether a client may have this broker look at what its settings name: the controller answers, and has it logged."""
 
 _Result = Forwarded | Message | NoResponse
 
@@ -102,7 +114,25 @@ class RequestForwarder:
             done = alter_own_loggers(broker, context, alterations, validate_only=request.validate_only)
         else:
             done = {}
-        done |= _rejected(broker, alterations)
+        asks_parts = is_allowed(broker, context, _ALTERS_QUIETLY)
+        done |= _rejected(broker, alterations, asks_parts=asks_parts)
+        left = [at for at in range(len(alterations)) if at not in done]
+        checked = after_checks(broker, alterations, left) if asks_parts else None
+        if checked is None:
+            return self._forward_rest(context, request, frame, done)
+        answered: Pending[_Result] = Pending()
+        checked.add_done_callback(
+            lambda errors: self._forward_rest(context, request, frame, done | errors).add_done_callback(
+                answered.complete
+            )
+        )
+        return answered
+
+    def _forward_rest(
+        self, context: RequestContext, request: Any, frame: bytes, done: Mapping[int, ApiError | None]
+    ) -> Pending[_Result]:
+        """Forwards what is not `done`, by position."""
+        alterations = alterations_of(request)
         rest = [each for at, each in enumerate(request.resources) if at not in done]
         if not done:
             return self._forward(context, request, frame)
@@ -150,9 +180,14 @@ def _decoded(context: RequestContext, number: bytes, data: bytes) -> Message:
     return decode(response_type(key), version, data[end:])
 
 
-def _rejected(broker: Broker, alterations: Sequence[ConfigAlteration]) -> dict[int, ApiError | None]:
-    """The errors of resources that are named twice and of settings of brokers that may not be, by position."""
-    admin = ConfigAdmin(broker.config, broker.node_id)
+def _rejected(
+    broker: Broker, alterations: Sequence[ConfigAlteration], *, asks_parts: bool
+) -> dict[int, ApiError | None]:
+    """The errors of resources that are named twice and of settings of brokers that may not be, by position.
+
+    Those that cannot be decided on yet are not among them.
+    """
+    admin = ConfigAdmin(broker.config, broker.node_id, asks_parts=asks_parts)
     repeated = repeated_resources(each.resource for each in alterations)
     errors: dict[int, ApiError | None] = {}
     for position, alteration in enumerate(alterations):
@@ -160,7 +195,7 @@ def _rejected(broker: Broker, alterations: Sequence[ConfigAlteration]) -> dict[i
             errors[position] = ApiError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
         elif alteration.resource[0] == BROKER_RESOURCE:
             (outcome,) = admin.decide(broker.image, [alteration])
-            if isinstance(outcome, ApiError):
+            if isinstance(outcome, ApiError) and not isinstance(outcome, ChecksWaitError):
                 errors[position] = outcome
     return errors
 

@@ -14,6 +14,7 @@ import logging
 import socket
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.broker.logging.setup import RateLimit
@@ -29,6 +30,7 @@ from barnabas.broker.probes import ListenerProbe, SocketServerProbe
 from barnabas.broker.request import ConnectionInfo
 from barnabas.broker.waiting.blocking import BlockingRunner, InlineRunner
 from barnabas.broker.waiting.timer import DeadlineQueue
+from barnabas.config.dynamic import SettingsWaitError
 from barnabas.config.layers import InvalidConfigError
 from barnabas.config.listeners import Listener
 
@@ -44,6 +46,7 @@ _ACCEPTS_AT_ONCE = 64
 _MAX_HELD = 1000
 """Connections of addresses that connect too fast; more are closed at once."""
 
+_NOT_OPENED = "listener %s is not opened there: %s"
 _OUT_OF_FILES_PAUSE_S = 1.0
 _OUT_OF_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
@@ -132,7 +135,8 @@ class SocketServer:
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
         runner: BlockingRunner | None = None,
     ) -> None:
-        """`secure` returns how a listener that opens is secured, and raises InvalidConfigError; `now_ms` is the time of
+        """`secure` returns how a listener that opens is secured, and raises InvalidConfigError, and SettingsWaitError
+        for one that is added while clients are served; `now_ms` is the time of
         day, and `runner` runs checks of credentials that may wait for others.
         """
         self._loop = loop
@@ -149,6 +153,7 @@ class SocketServer:
         self._probe = probe
         self._listening: dict[str, _Listening] = {}
         self._opened: dict[str, tuple[str | None, int]] = {}  # host and port of each as configured
+        self._awaited: set[str] = set()  # listeners that open when what protects them has been fetched
         self._connections: set[Connection] = set()
         self._connection_ids = itertools.count(1)
         self._complaints = RateLimit()
@@ -309,8 +314,10 @@ class SocketServer:
         """Opens and closes listeners until these are open; connections of a closed listener finish their requests.
 
         A listener that gets another address keeps its connections. An address that cannot be bound is logged and
-        leaves its listener as it is; it is retried with the next change.
+        leaves its listener as it is; it is retried with the next change. One that needs something of another host opens
+        when that is there.
         """
+        self._addresses = listeners
         wanted = {address.name for address in listeners}
         for name in [name for name in self._listening if name not in wanted]:
             self._close_listener(name)  # first, since another may get its port
@@ -319,7 +326,7 @@ class SocketServer:
             failures = {at.name: error for at in left if (error := self._open(at)) is not None}
             if len(failures) == len(left):
                 for name, error in failures.items():
-                    logger.error("listener %s is not opened there: %s", name, error)
+                    logger.error(_NOT_OPENED, name, error)
                 break
             left = [
                 at for at in left if at.name in failures
@@ -327,11 +334,16 @@ class SocketServer:
         self._resume_accepting()
 
     def _open(self, address: Listener) -> ListenError | None:
-        """Opens a listener, or moves it to the address; returns the error where that fails."""
+        """Opens a listener, or moves it to the address, now or later; returns the error where that fails now."""
         listening = self._listening.get(address.name)
         try:
             security = self._secure(address) if listening is None else listening.security
             sockets = self._bind(address)
+        except SettingsWaitError as wait:
+            if address.name not in self._awaited:
+                self._awaited.add(address.name)
+                wait.fetch(partial(self._open_awaited, address.name))
+            return None
         except InvalidConfigError as error:
             return ListenError(str(error))
         except ListenError as error:
@@ -347,6 +359,17 @@ class SocketServer:
             self._listening[address.name] = listening
         logger.info("listener %s is open on port %d", address.name, listening.port)
         return None
+
+    def _open_awaited(self, name: str) -> None:
+        """What protects a listener has been fetched, or cannot be, which is an error of the listener."""
+        self._awaited.discard(name)
+        address = next((at for at in self._addresses if at.name == name), None)
+        if address is None or name in self._listening or self._stopping:
+            return
+        error = self._open(address)
+        if error is not None:
+            logger.error(_NOT_OPENED, name, error)
+        self._resume_accepting()
 
     def _close_listener(self, name: str) -> None:
         listening = self._listening.pop(name)

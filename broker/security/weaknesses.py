@@ -15,18 +15,22 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
 
 from barnabas.config.broker_config import BrokerConfig
 from barnabas.config.catalogue import BROKER_KEYS
 from barnabas.config.catalogue.barnabas import BARNABAS_HTTP_HOST, BARNABAS_OAUTHBEARER_ALLOW_UNSECURED
-from barnabas.config.catalogue.controller import CONTROLLER_LISTENER_NAMES
+from barnabas.config.catalogue.controller import CONTROLLER_LISTENER_NAMES, SASL_MECHANISM_CONTROLLER_PROTOCOL
 from barnabas.config.catalogue.http import BARNABAS_HTTP_SECURITY_PROTOCOL
 from barnabas.config.catalogue.network import LISTENER_SECURITY_PROTOCOL_MAP, LISTENERS
 from barnabas.config.catalogue.sasl import (
     SASL_ENABLED_MECHANISMS,
     SASL_JAAS_CONFIG,
+    SASL_MECHANISM_INTER_BROKER_PROTOCOL,
+    SASL_OAUTHBEARER_ASSERTION_PRIVATE_KEY_FILE,
     SASL_OAUTHBEARER_EXPECTED_ISSUER,
     SASL_OAUTHBEARER_JWKS_ENDPOINT_URL,
+    SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL,
     SASL_SERVER_CALLBACK_HANDLER_CLASS,
 )
 from barnabas.config.catalogue.server import (
@@ -57,6 +61,9 @@ SOON_DAYS: Final = 30
 
 _PUBLIC: Final = {SSL_KEYSTORE_CERTIFICATE_CHAIN.name, SSL_TRUSTSTORE_CERTIFICATES.name}
 """Passwords for Kafka, and no secrets."""
+
+_KEY_FILES: Final = {SSL_KEYSTORE_LOCATION.name, SASL_OAUTHBEARER_ASSERTION_PRIVATE_KEY_FILE.name}
+"""The settings of files with private keys."""
 
 _OAUTHBEARER: Final = "OAUTHBEARER"
 _READABLE: Final = {
@@ -250,6 +257,52 @@ def _tokens_of_every_issuer(view: View) -> Iterator[ConfigMessage]:
             )
 
 
+def _overheard_providers(view: View) -> Iterator[ConfigMessage]:
+    """Identity providers at other hosts that are asked without TLS."""
+    for listener, handler in _token_listeners(view):
+        if handler == VALIDATOR_HANDLER:
+            yield from _plain_url(
+                view,
+                listener.name,
+                SASL_OAUTHBEARER_JWKS_ENDPOINT_URL,
+                f"whoever is on the way can replace the keys by which listener {listener.name} checks tokens, and be "
+                "whoever they want to be",
+            )
+    for name in _token_peers(view.config):
+        yield from _plain_url(
+            view,
+            name,
+            SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL,
+            f"whoever is on the way can read what this broker proves itself by, and the token by which it logs in to "
+            f"its peers on {name}",
+        )
+
+
+def _plain_url(
+    view: View, listener: str, key: ConfigKey[str | None], consequence: str
+) -> Iterator[ConfigMessage]:
+    setting = view.config.listener_setting(listener, key, _OAUTHBEARER)
+    parts = urlsplit("" if setting is None else setting.text.strip())
+    if setting is not None and parts.scheme == "http" and not is_loopback(parts.hostname or ""):
+        text = f"asks the identity provider at {parts.hostname} over a connection that is not encrypted: {consequence}"
+        yield ConfigMessage(MessageKind.WEAK, setting.key, text, setting.place)
+
+
+def _token_peers(config: BrokerConfig) -> Iterator[str]:
+    """The listeners of brokers and controllers that this member of a cluster logs in to by OAUTHBEARER."""
+    if not config.is_member:
+        return
+    protocols = parse_protocol_map(config[LISTENER_SECURITY_PROTOCOL_MAP])
+    controllers = [name.upper() for name in (config[CONTROLLER_LISTENER_NAMES] or ())[:1]]
+    peers = {
+        config.inter_broker_listener: SASL_MECHANISM_INTER_BROKER_PROTOCOL,
+        **dict.fromkeys(controllers, SASL_MECHANISM_CONTROLLER_PROTOCOL),
+    }
+    for name, mechanism in sorted(peers.items(), key=lambda peer: peer[0]):
+        if protocols.get(name, "").startswith("SASL_") and config[mechanism].strip().upper() == _OAUTHBEARER:
+            yield name
+
+
 def _token_listeners(view: View) -> Iterator[tuple[Listener, str]]:
     """The listeners that take tokens, each with the class that is named to check them."""
     for listener in view.config.listeners:
@@ -384,7 +437,7 @@ def _settings_files(config: BrokerConfig) -> Iterator[SecretFile]:
         ):
             path = setting.place.rpartition(" line ")[0]
             yield SecretFile(path, "is a secret in", setting.key, setting.place)
-        if name == SSL_KEYSTORE_LOCATION.name and setting.text.strip():
+        if name in _KEY_FILES and setting.text.strip():
             yield SecretFile(setting.text.strip(), "names a private key,", setting.key, setting.place)
 
 
@@ -419,6 +472,7 @@ RULES: Final[tuple[Callable[[View], Iterator[ConfigMessage]], ...]] = (
     _unchecked_names,
     _unsecured_tokens,
     _tokens_of_every_issuer,
+    _overheard_providers,
     _default_allow,
     _super_users,
     _open_http_port,

@@ -71,7 +71,8 @@ class ListenerSecurities:
     def __call__(self, listener: Listener) -> ListenerSecurity:
         """That of one listener, made with the first call. Raises InvalidConfigError.
 
-        A call before the start takes over what settings in the metadata have changed of its logins.
+        A call before the start takes over what settings in the metadata have changed of its logins. Raises
+        SettingsWaitError for one that is new after the start, and whose identity provider has to be asked first.
         """
         security = self._by_name.get(listener.name)
         if security is None:
@@ -165,7 +166,7 @@ class ListenerSecurities:
 
     def check(self, candidate: BrokerConfig) -> None:
         """Raises ConfigError unless this broker can follow a changed configuration: the stores that it names for open
-        listeners, and all that protects those that it adds.
+        listeners, and all that protects those that it adds. Raises SettingsWaitError.
         """
         for listener in candidate.listeners:
             security = self._by_name.get(listener.name)

@@ -32,7 +32,6 @@ from barnabas.security.client_settings import PLAINTEXT, ClientSecurity, securit
 from barnabas.security.errors import SettingError
 from barnabas.security.sasl_client import LOGIN_KEYS, ClientLogin, login_of
 from barnabas.security.settings import TlsSettings
-from barnabas.security.token_settings import ASSERTION_PREFIX
 
 
 def inter_broker_security(config: BrokerConfig, environ: Mapping[str, str] | None = None) -> ClientSecurity:
@@ -83,7 +82,7 @@ def _security(
 def _login_texts(config: BrokerConfig, listener: str, mechanism: str) -> dict[str, str]:
     """What is set of a login for this listener beside its JAAS entry, by names without a prefix."""
     texts = {}
-    for name in (*LOGIN_KEYS, *(name for name in BROKER_KEYS if name.startswith(ASSERTION_PREFIX))):
+    for name in LOGIN_KEYS:
         key = BROKER_KEYS.get(name)
         setting = None if key is None else config.listener_setting(listener, key, mechanism)
         if setting is not None:

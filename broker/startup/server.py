@@ -61,10 +61,14 @@ class Server:
         self._copying = ThreadRunner(loop, copying_threads(config))
         self._loading = ThreadRunner(loop, LOADING_THREADS)
         self.is_stopping = False
-        self.ports: dict[str, int] = {}
         self.membership: Membership | None = None
         """The place in a cluster, of a member."""
         self._interrupted: asyncio.Future[None] = loop.create_future()
+
+    @property
+    def ports(self) -> dict[str, int]:
+        """The ports of the listeners that are open, by name."""
+        return self.socket_server.ports
 
     def interrupt_start(self) -> None:
         """Has a member give its start up at the next step that it waits for, with its directories in order."""
@@ -76,7 +80,7 @@ class Server:
 
         A node that is alone starts without waiting for anything but its disk. Raises StartInterruptedError.
         """
-        self.ports = self.socket_server.bind()
+        self.socket_server.bind()
         try:
             if self.config.is_member:
                 await self._start_as_member()
@@ -182,7 +186,6 @@ class Server:
 
     def _change_listeners(self) -> None:
         self.socket_server.change_listeners(self.config.listeners)
-        self.ports = self.socket_server.ports
 
     def _log_dir_failed(self, log_dir: str) -> None:
         """Without a directory left, or without the metadata, the broker stops."""

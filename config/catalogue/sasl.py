@@ -4,7 +4,7 @@ Source: SaslConfigs, BrokerSecurityConfigs. Most can also be set for one listene
 listener.name.<listener>.<mechanism>.
 """
 
-from barnabas.config.catalogue.use import ACTED, IN_CLUSTER, LIBKRB5_RENEWS, NO_ASSERTIONS, NO_JAVA
+from barnabas.config.catalogue.use import ACTED, IN_CLUSTER, LIBKRB5_RENEWS, NO_JAVA
 from barnabas.config.keys import HIGH, LOW, MEDIUM, PER_BROKER, KeySet
 from barnabas.config.validators import ListOf, OneOf, between
 
@@ -127,8 +127,8 @@ SASL_OAUTHBEARER_JWT_RETRIEVER_CLASS = keys.class_name(
     MEDIUM,
     IN_CLUSTER,
 ).doc(
-    "How this broker gets its token: DefaultJwtRetriever, ClientCredentialsJwtRetriever, FileJwtRetriever. Another "
-    "class prevents the start."
+    "How this broker gets its token: DefaultJwtRetriever, ClientCredentialsJwtRetriever, FileJwtRetriever, or "
+    "JwtBearerJwtRetriever, by an assertion. Another class prevents the start."
 )
 SASL_OAUTHBEARER_SCOPE = keys.optional_string("sasl.oauthbearer.scope", None, MEDIUM, IN_CLUSTER).doc(
     "The scope to request with a token."
@@ -143,38 +143,38 @@ SASL_OAUTHBEARER_ASSERTION_ALGORITHM = keys.string(
     "sasl.oauthbearer.assertion.algorithm",
     "RS256",
     MEDIUM,
-    NO_ASSERTIONS,
+    IN_CLUSTER,
     OneOf("ES256", "RS256", ignore_case=True),
 ).doc("The algorithm by which an assertion is signed.")
 SASL_OAUTHBEARER_ASSERTION_CLAIM_AUD = keys.optional_string(
-    "sasl.oauthbearer.assertion.claim.aud", None, MEDIUM, NO_ASSERTIONS
+    "sasl.oauthbearer.assertion.claim.aud", None, MEDIUM, IN_CLUSTER
 ).doc("The audience that an assertion claims.")
 SASL_OAUTHBEARER_ASSERTION_CLAIM_EXP_SECONDS = keys.int_(
-    "sasl.oauthbearer.assertion.claim.exp.seconds", 300, LOW, NO_ASSERTIONS, between(0, 86_400)
+    "sasl.oauthbearer.assertion.claim.exp.seconds", 300, LOW, IN_CLUSTER, between(0, 86_400)
 ).doc("How long an assertion holds.")
 SASL_OAUTHBEARER_ASSERTION_CLAIM_ISS = keys.optional_string(
-    "sasl.oauthbearer.assertion.claim.iss", None, MEDIUM, NO_ASSERTIONS
+    "sasl.oauthbearer.assertion.claim.iss", None, MEDIUM, IN_CLUSTER
 ).doc("The issuer that an assertion claims.")
 SASL_OAUTHBEARER_ASSERTION_CLAIM_JTI_INCLUDE = keys.boolean(
-    "sasl.oauthbearer.assertion.claim.jti.include", False, MEDIUM, NO_ASSERTIONS
+    "sasl.oauthbearer.assertion.claim.jti.include", False, MEDIUM, IN_CLUSTER
 ).doc("Whether an assertion carries an identifier of its own.")
 SASL_OAUTHBEARER_ASSERTION_CLAIM_NBF_SECONDS = keys.int_(
-    "sasl.oauthbearer.assertion.claim.nbf.seconds", 60, LOW, NO_ASSERTIONS, between(0, 3_600)
+    "sasl.oauthbearer.assertion.claim.nbf.seconds", 60, LOW, IN_CLUSTER, between(0, 3_600)
 ).doc("How far in the past an assertion begins to hold, for clocks that disagree.")
 SASL_OAUTHBEARER_ASSERTION_CLAIM_SUB = keys.optional_string(
-    "sasl.oauthbearer.assertion.claim.sub", None, MEDIUM, NO_ASSERTIONS
+    "sasl.oauthbearer.assertion.claim.sub", None, MEDIUM, IN_CLUSTER
 ).doc("The subject that an assertion claims.")
 SASL_OAUTHBEARER_ASSERTION_FILE = keys.optional_string(
-    "sasl.oauthbearer.assertion.file", None, MEDIUM, NO_ASSERTIONS
+    "sasl.oauthbearer.assertion.file", None, MEDIUM, IN_CLUSTER
 ).doc("A file with a ready assertion.")
 SASL_OAUTHBEARER_ASSERTION_PRIVATE_KEY_FILE = keys.optional_string(
-    "sasl.oauthbearer.assertion.private.key.file", None, MEDIUM, NO_ASSERTIONS
+    "sasl.oauthbearer.assertion.private.key.file", None, MEDIUM, IN_CLUSTER
 ).doc("The file with the private key by which assertions are signed, as PEM.")
 SASL_OAUTHBEARER_ASSERTION_PRIVATE_KEY_PASSPHRASE = keys.password(
-    "sasl.oauthbearer.assertion.private.key.passphrase", None, MEDIUM, NO_ASSERTIONS
+    "sasl.oauthbearer.assertion.private.key.passphrase", None, MEDIUM, IN_CLUSTER
 ).doc("The passphrase of that key.")
 SASL_OAUTHBEARER_ASSERTION_TEMPLATE_FILE = keys.optional_string(
-    "sasl.oauthbearer.assertion.template.file", None, MEDIUM, NO_ASSERTIONS
+    "sasl.oauthbearer.assertion.template.file", None, MEDIUM, IN_CLUSTER
 ).doc("A file with the headers and claims that assertions start from, as JSON.")
 
 # OAuth: checking the token of a client.

@@ -23,10 +23,6 @@ EMBEDDED_CONTROLLER = Use(False, "the controller lives inside the broker; there 
 STREAMS_LATER = Use(False, "streams groups come in a later release")
 SHARE_LATER = Use(False, "share groups come in a later release")
 NO_EARLY_START = Use(False, "no listener opens before the ACLs are read, and all open together then")
-NO_ASSERTIONS = Use(
-    False,
-    "logins ask an identity provider with their id and secret alone; where one is to use it the start is refused",
-)
 NO_FOLLOWERS = Use(False, "no follower of the metadata log needs empty records to see that it is up to date")
 TIERING_LATER = Use(False, "tiered storage comes in a later release; every segment stays on the local disk")
 NO_JAVA = Use(False, "it names a Java class, and there is no JVM here")

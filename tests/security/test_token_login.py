@@ -6,16 +6,19 @@ import time
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.security.errors import ProviderError, SaslClientError, SettingError
+from barnabas.security.json_web_tokens import unverified_parts
 from barnabas.security.oauthbearer import parse_initial
 from barnabas.security.token_login import (
     OAuthBearerLogin,
     RefreshWindow,
     Retry,
     basic_authorization,
+    form,
     oauthbearer_login,
     provider_context,
     read_token,
@@ -114,6 +117,81 @@ def test_stores_of_a_provider_are_read_at_once() -> None:
     )
 
 
+# ---- assertions
+
+
+SIGNER = SigningKey("RS256", "signer", number=1)
+
+
+def signed(provider: IdentityProvider, folder: Path) -> dict[str, str]:
+    """The properties of a client that signs assertions."""
+    provider.signers["orders"] = SIGNER.private.public_key()
+    key = SIGNER.private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    (folder / "key.pem").write_bytes(key)
+    prefix = "sasl.oauthbearer.assertion"
+    return {
+        **HANDLER,
+        URL: provider.token_url,
+        f"{prefix}.private.key.file": str(folder / "key.pem"),
+        f"{prefix}.claim.iss": "orders",
+        f"{prefix}.claim.sub": "alice",
+        f"{prefix}.claim.aud": provider.token_url,
+    }
+
+
+def test_an_assertion_as_the_grant(tmp_path: Path) -> None:
+    with IdentityProvider() as provider:
+        values = {
+            **signed(provider, tmp_path),
+            "sasl.oauthbearer.jwt.retriever.class": f"{PACKAGE}.JwtBearerJwtRetriever",
+            "sasl.oauthbearer.scope": "a b",
+        }
+        client = login(values, {"scope": "other"})
+        assert client.user == "alice"
+        assert unverified_parts(token_of(client))[1]["sub"] == "alice"
+        ((_, sent),) = provider.requests
+        assert list(sent) == ["grant_type", "assertion", "scope"]
+        assert sent["grant_type"] == ["urn:ietf:params:oauth:grant-type:jwt-bearer"]
+        assert sent["scope"] == ["a b"]
+
+
+@pytest.mark.parametrize(("options", "fields"), [(CLIENT, ["client_id"]), ({}, [])])
+def test_an_assertion_in_place_of_the_secret(
+    tmp_path: Path, options: dict[str, str], fields: list[str]
+) -> None:
+    with IdentityProvider() as provider:
+        client = login(signed(provider, tmp_path), options)
+        assert client.user == "alice"
+        assert unverified_parts(token_of(client))[1]["sub"] == "alice"
+        ((_, sent),) = provider.requests
+        assert list(sent) == ["client_assertion_type", "client_assertion", "grant_type", *fields]
+
+
+def test_an_assertion_that_another_program_renews(tmp_path: Path) -> None:
+    with IdentityProvider() as provider:
+        values = signed(provider, tmp_path)
+        claims = {"iss": "orders", "sub": "bob", "aud": provider.token_url}
+        (tmp_path / "ready").write_text(SIGNER.token(claims, time.time()))
+        values["sasl.oauthbearer.assertion.file"] = str(tmp_path / "ready")
+        assert unverified_parts(token_of(login(values, {})))[1]["sub"] == "bob"
+
+
+def test_an_assertion_that_the_provider_rejects_or_that_cannot_be_made(tmp_path: Path) -> None:
+    with IdentityProvider() as provider:
+        values = signed(provider, tmp_path)
+        provider.signers["orders"] = KEY.private.public_key()
+        with pytest.raises(SaslClientError, match=r"there is no token: .*HTTP 401: invalid_grant"):
+            token_of(login(values, {}))
+        client = login(values, {})
+        (tmp_path / "key.pem").unlink()
+        with pytest.raises(SaslClientError, match=r"there is no token: .*private.key.file=.* cannot be read"):
+            token_of(client)
+
+
+def test_a_form_has_the_fields_that_are_not_empty() -> None:
+    assert form({"a": "b c", "d": ""}) == "a=b+c"
+
+
 # ---- a file
 
 
@@ -165,9 +243,27 @@ def test_an_unsigned_token() -> None:
         ({**HANDLER, URL: "http://x"}, {"clientId": "a"}, "client.secret must be set .or clientSecret among"),
         ({**HANDLER, URL: "http://x"}, {**CLIENT, "extension_auth": "x"}, "an option extension_auth"),
         (
-            {**HANDLER, URL: "http://x", "sasl.oauthbearer.assertion.file": "f"},
+            {**HANDLER, URL: "http://x", "sasl.oauthbearer.assertion.file": "/nowhere"},
             CLIENT,
-            "assertion.file must be left",
+            "assertion.file=/nowhere cannot be read",
+        ),
+        (
+            {
+                **HANDLER,
+                URL: "http://x",
+                "sasl.oauthbearer.jwt.retriever.class": f"{PACKAGE}.JwtBearerJwtRetriever",
+            },
+            CLIENT,
+            "assertion.private.key.file must be set",
+        ),
+        (
+            {
+                **HANDLER,
+                URL: "file:/x",
+                "sasl.oauthbearer.jwt.retriever.class": f"{PACKAGE}.JwtBearerJwtRetriever",
+            },
+            CLIENT,
+            "must fit sasl.oauthbearer.jwt.retriever.class, which is JwtBearerJwtRetriever",
         ),
         (
             {**HANDLER, URL: "http://x", "sasl.login.retry.backoff.ms": "x"},

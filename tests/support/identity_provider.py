@@ -4,6 +4,7 @@ with IdentityProvider({"alice": "alice-secret"}) as provider:
     provider.token_url, provider.keys_url     # what clients and brokers are configured with
     provider.keys = [SigningKey("RS256", "two")]   # the first one signs
     provider.failure = (503, b"")             # what it answers from now on
+    provider.signers = {"bob": public_key}    # clients that prove themselves by assertions (RFC 7523), by their `iss`
 """
 
 from __future__ import annotations
@@ -18,7 +19,12 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import jwt
+
 from tests.support.tokens import ISSUER, SigningKey, key_set
+
+JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+ASSERTION_TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
 
 class IdentityProvider:
@@ -26,6 +32,7 @@ class IdentityProvider:
 
     def __init__(self, secrets: dict[str, str] | None = None, context: ssl.SSLContext | None = None) -> None:
         self.secrets = secrets or {}
+        self.signers: dict[str, Any] = {}
         self.keys: list[SigningKey] = [SigningKey()]
         self.lifetime_s = 300
         self.claims: dict[str, Any] = {}
@@ -39,6 +46,7 @@ class IdentityProvider:
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 provider.requests.append((self.path, {}))
+                provider.pause()
                 self.answer(200, key_set(*provider.keys) if self.path == "/keys" else b"{}")
 
             def do_POST(self) -> None:
@@ -69,14 +77,33 @@ class IdentityProvider:
         self.token_url = f"{self.url}/token"
         self._thread = threading.Thread(target=self._server.serve_forever, args=[0.02], daemon=True)
 
+    def pause(self) -> None:
+        """Called in the thread of a request for keys, before its answer: for a provider that takes its time."""
+
     def grant(self, authorization: str, form: dict[str, list[str]]) -> tuple[int, bytes]:
         """The answer to a request for a token."""
+        if form.get("grant_type") == [JWT_BEARER]:
+            return self._grant_signed(form.get("assertion", [""])[0], form)
+        if form.get("client_assertion_type") == [ASSERTION_TYPE]:
+            return self._grant_signed(form.get("client_assertion", [""])[0], form)
         scheme, _, encoded = authorization.partition(" ")
         user, _, secret = base64.b64decode(encoded).decode().partition(":")
         if scheme != "Basic" or user not in self.secrets or self.secrets[user] != secret:
             error = {"error": "invalid_client", "error_description": "Invalid client credentials"}
             return 401, json.dumps(error).encode()
-        if form.get("grant_type") != ["client_credentials"]:
+        return self._granted(user, form)
+
+    def _grant_signed(self, assertion: str, form: dict[str, list[str]]) -> tuple[int, bytes]:
+        try:
+            issuer = jwt.decode(assertion, options={"verify_signature": False})["iss"]
+            key, audience = self.signers[issuer], self.token_url
+            claims = jwt.decode(assertion, key, ["RS256", "ES256"], audience=audience)
+        except (jwt.PyJWTError, KeyError):
+            return 401, json.dumps({"error": "invalid_grant"}).encode()
+        return self._granted(claims["sub"], form)
+
+    def _granted(self, user: str, form: dict[str, list[str]]) -> tuple[int, bytes]:
+        if form.get("grant_type") not in (["client_credentials"], [JWT_BEARER]):
             return 400, json.dumps({"error": "unsupported_grant_type"}).encode()
         scope = form.get("scope", ["profile"])[0]
         answer = {

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from barnabas.broker.controller.config_admin import (
+    ChecksWaitError,
     ConfigAdmin,
     ConfigAlteration,
     KeyAlteration,
@@ -24,7 +26,7 @@ from barnabas.broker.metadata.image import (
     TOPIC_RESOURCE,
     MetadataImage,
 )
-from barnabas.broker.pending import Pending
+from barnabas.broker.pending import Pending, all_of
 from barnabas.broker.request import RequestContext, api
 from barnabas.config.alteration import AlterOperation
 from barnabas.protocol.api_keys import ApiKey
@@ -61,7 +63,9 @@ def alter_configs(
 ) -> Pending[AlterConfigsResponse]:
     alterations = alterations_of(request)
     refused = _denied(broker, context, alterations)
-    return _alter(broker, alterations, refused, AlterConfigsResponse, validate_only=request.validate_only)
+    return _alter_when_checked(
+        broker, alterations, refused, AlterConfigsResponse, validate_only=request.validate_only
+    )
 
 
 @api(ApiKey.INCREMENTAL_ALTER_CONFIGS, versions=(0, 1), forwardable=True)
@@ -71,7 +75,7 @@ def incremental_alter_configs(
     alterations = alterations_of(request)
     done = alter_own_loggers(broker, context, alterations, validate_only=request.validate_only)
     done |= _denied(broker, context, alterations)
-    return _alter(
+    return _alter_when_checked(
         broker, alterations, done, IncrementalAlterConfigsResponse, validate_only=request.validate_only
     )
 
@@ -82,7 +86,8 @@ def _denied(
     """The errors of resources that the client may not alter, by position.
 
     What is malformed or named twice is left to `_alter`, and settings that this broker cannot have, which Kafka's
-    brokers reject before the controller authorizes the rest.
+    brokers reject before the controller authorizes the rest. But nobody who may not alter settings has this broker read
+    files, load classes or connect to other hosts.
     """
     if broker.auth is None:
         return {}
@@ -105,7 +110,8 @@ def _is_sound(broker: Broker, alteration: ConfigAlteration) -> bool:
         return False
     if alteration.resource[0] != BROKER_RESOURCE:
         return True
-    (outcome,) = ConfigAdmin(broker.config, broker.node_id).decide(broker.image, [alteration])
+    admin = ConfigAdmin(broker.config, broker.node_id, asks_parts=False)
+    (outcome,) = admin.decide(broker.image, [alteration])
     return not isinstance(outcome, ApiError)
 
 
@@ -153,6 +159,72 @@ def alter_own_loggers(
         except ApiError as error:
             outcomes[position] = error
     return outcomes
+
+
+def after_checks(
+    broker: Broker, alterations: Sequence[ConfigAlteration], positions: Iterable[int]
+) -> Pending[dict[int, ApiError | None]] | None:
+    """Completes when the settings of brokers at these positions can be decided on; None where they can be now.
+
+    Its result are the errors of those that had to wait, by position. They are not to be decided on again: what could
+    not be fetched is then fetched once more.
+    """
+    admin = ConfigAdmin(broker.config, broker.node_id)
+    waiting: list[Pending[tuple[int, ApiError | None]]] = []
+    for position in positions:
+        if alterations[position].resource[0] == BROKER_RESOURCE:
+            (outcome,) = admin.decide(broker.image, [alterations[position]])
+            if isinstance(outcome, ChecksWaitError):
+                checked = _checked_later(broker, admin, alterations[position], outcome)
+                waiting.append(checked.then(partial(_at, position)))
+    if not waiting:
+        return None
+    return all_of(waiting).then(lambda found: {at: error for at, error in found if error is not None})
+
+
+def _at(position: int, error: ApiError | None) -> tuple[int, ApiError | None]:
+    return position, error
+
+
+def _checked_later(
+    broker: Broker, admin: ConfigAdmin, alteration: ConfigAlteration, needed: ChecksWaitError
+) -> Pending[ApiError | None]:
+    """The error of an alteration, once everything that it needs has been fetched."""
+    checked: Pending[ApiError | None] = Pending()
+
+    def fetched() -> None:
+        (outcome,) = admin.decide(broker.image, [alteration])
+        if isinstance(outcome, ChecksWaitError):  # another provider
+            outcome.wait.fetch(fetched)
+        else:
+            checked.complete(outcome if isinstance(outcome, ApiError) else None)
+
+    needed.wait.fetch(fetched)
+    return checked
+
+
+def _alter_when_checked(
+    broker: Broker,
+    alterations: Sequence[ConfigAlteration],
+    done: Mapping[int, ApiError | None],
+    response_type: type[Response],
+    *,
+    validate_only: bool,
+) -> Pending[Response]:
+    """As `_alter`, when what this broker's own settings need has been fetched."""
+    positions = [position for position in range(len(alterations)) if position not in done]
+    checked = after_checks(broker, alterations, positions)
+    if checked is None:
+        return _alter(broker, alterations, done, response_type, validate_only=validate_only)
+    answered: Pending[Response] = Pending()
+
+    def alter(errors: dict[int, ApiError | None]) -> None:
+        everything = {**done, **errors}
+        altered = _alter(broker, alterations, everything, response_type, validate_only=validate_only)
+        altered.add_done_callback(answered.complete)
+
+    checked.add_done_callback(alter)
+    return answered
 
 
 def _alter(

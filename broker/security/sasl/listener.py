@@ -33,6 +33,7 @@ from barnabas.config.catalogue.sasl import (
     SASL_SERVER_CALLBACK_HANDLER_CLASS,
     SASL_SERVER_MAX_RECEIVE_SIZE,
 )
+from barnabas.config.dynamic import SettingsWaitError
 from barnabas.config.keys import ConfigError, ConfigKey
 from barnabas.config.layers import InvalidConfigError
 from barnabas.security.kerberos_options import GSSAPI, LOGIN_MODULE, SERVER_EXAMPLE
@@ -371,6 +372,8 @@ class _Reader:
         except InvalidConfigError as error:
             self.errors += error.errors
             return None
+        except SettingsWaitError:
+            raise
         except Exception as error:  # of a hook's constructor: its text may have an option's value in it
             self._reject(
                 SASL_SERVER_CALLBACK_HANDLER_CLASS,

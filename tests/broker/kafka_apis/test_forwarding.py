@@ -40,6 +40,8 @@ from barnabas.protocol.messages.topics import DeleteTopicsRequest, DeleteTopicsR
 from barnabas.protocol.messages.voters import AddRaftVoterRequest, AddRaftVoterResponse
 from barnabas.protocol.schema import Message, VersionRange
 from tests.broker.broker_fixture import CLOSED, NODE_ID, WAITS, Client, InProcessBroker
+from tests.broker.guarded_broker import GuardedBroker
+from tests.broker.kafka_apis.handlers.test_alter_configs import Waiting
 from tests.broker.membership.test_forwarding import Channel
 from tests.broker.node_client.scripted_node import parse_requests
 from tests.support.difference import Like
@@ -332,6 +334,31 @@ def test_resources_that_are_named_twice_are_not_forwarded(member: Member) -> Non
     member.answer(altered((BROKER_RESOURCE, "", 0)))
     codes = (ErrorCode.INVALID_REQUEST, ErrorCode.NONE, ErrorCode.INVALID_REQUEST)
     assert client << Like(responses=[Like(error_code=code) for code in codes])
+
+
+def test_settings_that_need_another_host_are_forwarded_when_it_has_answered(member: Member) -> None:
+    waiting, client = Waiting(member.broker), member.client(1)
+    checked: Resource = (BROKER_RESOURCE, "", "message.max.bytes", "600")
+    rejected: Resource = (BROKER_RESOURCE, str(NODE_ID), "message.max.bytes", "700")
+    assert client >> alter(checked, rejected) << WAITS
+    assert member.channel.submit.submitted == []
+    waiting.fetched("600")
+    waiting.fetched("700")
+    assert member.forwarded[1] == alter(checked)
+    member.answer(altered((BROKER_RESOURCE, "", 0)))
+    codes = (ErrorCode.NONE, ErrorCode.INVALID_REQUEST)
+    assert client << Like(responses=[Like(error_code=code) for code in codes])
+
+
+def test_nobody_has_a_member_look_at_what_they_may_not_alter(tmp_path: Path) -> None:
+    guarded = GuardedBroker(tmp_path)
+    member = Member(guarded)
+    waiting, client = Waiting(guarded), member.client(1)
+    asked = alter((BROKER_RESOURCE, "", "message.max.bytes", "600"))
+    assert client >> asked << WAITS
+    assert (waiting.checked, waiting.then) == (0, [])
+    assert member.forwarded[1] == asked
+    guarded.kill()
 
 
 def test_alter_configs_of_brokers_are_checked_here(member: Member) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable
 
 import pytest
 
 from barnabas.broker.network.connection_quotas import ConnectionLimits
 from barnabas.broker.network.listener_security import ListenerSecurity
+from barnabas.config.dynamic import SettingsWaitError
 from barnabas.config.keys import ConfigError
 from barnabas.config.layers import InvalidConfigError
 from barnabas.config.listeners import Listener
@@ -49,6 +51,59 @@ def test_a_listener_moves_and_keeps_its_connections(run: Run) -> None:
                 await Client.dials(home.port)
             await before.leaves()
             await after.leaves()
+
+    run(dialogue())
+
+
+class Fetching:
+    """The security of listeners; that of one has to be fetched first, until a test says that it is there."""
+
+    def __init__(self) -> None:
+        self.then: list[Callable[[], None]] = []
+        self.error: InvalidConfigError | None = None
+
+    def __call__(self, listener: Listener) -> ListenerSecurity:
+        if listener.name == "INSIDE" and self.error is not None:
+            raise self.error
+        if listener.name == "INSIDE" and not self.then:
+            raise SettingsWaitError(self.then.append)
+        return ListenerSecurity(listener.security_protocol)
+
+
+def test_a_listener_opens_when_what_protects_it_has_been_fetched(run: Run) -> None:
+    async def dialogue() -> None:
+        secure = Fetching()
+        async with harness(secure=secure) as home:
+            wanted = [Address(), Address(name="INSIDE"), Address(name="OTHER")]
+            home.server.change_listeners(wanted)
+            assert home.server.ports.keys() == {"PLAINTEXT", "OTHER"}
+            secure.then[0]()
+            client = await Client.dials(home.server.ports["INSIDE"])
+            assert await client.asks("echo one") == b"one"
+            await client.leaves()
+            secure.then[0]()  # it is open
+            assert home.server.ports.keys() == {"PLAINTEXT", "OTHER", "INSIDE"}
+
+    run(dialogue())
+
+
+def test_a_listener_is_awaited_once_and_not_for_ever(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+    async def dialogue() -> None:
+        secure = Fetching()
+        async with harness(secure=secure) as home:
+            home.server.change_listeners([Address(), Address(name="INSIDE")])
+            (then,) = secure.then
+            secure.then.clear()
+            home.server.change_listeners([Address(), Address(name="INSIDE"), Address(name="OTHER")])
+            assert secure.then == []
+            home.server.change_listeners([Address()])
+            then()  # it is not wanted any more
+            assert home.server.ports.keys() == {"PLAINTEXT"}
+            home.server.change_listeners([Address(), Address(name="INSIDE")])
+            secure.error = InvalidConfigError([ConfigError("the.url", "http://x", "must have keys")])
+            secure.then[0]()
+            assert home.server.ports.keys() == {"PLAINTEXT"}
+            assert "listener INSIDE is not opened there: the.url=http://x must have keys" in caplog.text
 
     run(dialogue())
 

@@ -188,6 +188,59 @@ def test_tokens_of_every_issuer() -> None:
         assert local("SECURE://:9093", OAUTHBEARER, SIGNED, url, issuer) == []
 
 
+@pytest.mark.parametrize(
+    ("url", "is_weak"),
+    [
+        ("http://login.example:8080/keys", True),
+        ("HTTP://192.0.2.1/keys", True),
+        ("https://login.example/keys", False),
+        ("http://localhost:8080/keys", False),
+        ("http://127.0.0.1/keys", False),
+        ("http://[::1]/keys", False),
+        ("file:///etc/keys", False),
+    ],
+)
+def test_keys_that_can_be_replaced_on_the_way(url: str, is_weak: bool) -> None:
+    issuer = "sasl.oauthbearer.expected.issuer=x"
+    for prefix in ("", "listener.name.secure.oauthbearer."):
+        key = f"{prefix}sasl.oauthbearer.jwks.endpoint.url"
+        found = local("SECURE://:9093", OAUTHBEARER, SIGNED, issuer, f"{key}={url}")
+        assert len(found) == int(is_weak)
+        assert not found or f"{key} asks the identity provider at " in found[0]
+    assert local("SECURE://:9093", OAUTHBEARER, f"{HANDLER}=python:a:B", f"{key}={url}") == []
+
+
+@pytest.mark.parametrize(
+    ("controllers", "brokers", "peers"),
+    [
+        ("OAUTHBEARER", "PLAIN", ["CONTROLLER"]),
+        ("PLAIN", "OAUTHBEARER", ["SECURE"]),
+        ("OAUTHBEARER", "OAUTHBEARER", ["CONTROLLER", "SECURE"]),
+        ("PLAIN", "PLAIN", []),
+    ],
+)
+def test_what_a_member_proves_itself_by_can_be_overheard(
+    controllers: str, brokers: str, peers: list[str]
+) -> None:
+    member = [
+        line for line in MEMBER if not line.startswith(("listener.security.protocol.map", "inter.broker"))
+    ]
+    more = (
+        "listener.security.protocol.map=SECURE:SASL_SSL,CONTROLLER:SASL_SSL",
+        "inter.broker.listener.name=SECURE",
+        "sasl.enabled.mechanisms=PLAIN",
+        f"sasl.mechanism.controller.protocol={controllers}",
+        f"sasl.mechanism.inter.broker.protocol={brokers}",
+    )
+    key = "sasl.oauthbearer.token.endpoint.url"
+    found = local("SECURE://:9093", *member, *more, f"{key}=http://login.example/token")
+    assert [each.rpartition(" ")[2] for each in found] == peers
+    assert all(
+        f"{key} asks the identity provider at login.example over a connection" in each for each in found
+    )
+    assert local("SECURE://:9093", *member, *more, f"{key}=https://login.example/token") == []
+
+
 def test_everything_that_no_acl_covers() -> None:
     key = "allow.everyone.if.no.acl.found=true"
     (line,) = local("SECURE://:9093", key)
@@ -308,6 +361,7 @@ def everything(_: str) -> bool:
         ("ssl.truststore.certificates=x", None),
         ("ssl.keystore.certificate.chain=x", None),
         ("ssl.truststore.location=/t.pem", None),
+        ("sasl.oauthbearer.assertion.private.key.file=/a.pem", "/a.pem"),
         ("num.partitions=2", None),
         ("org.example.password=x", None),
     ],

@@ -15,6 +15,7 @@ from barnabas.broker.security.tokens import DelegationTokens
 from barnabas.broker.startup.listener_logins import ListenerLogins
 from barnabas.broker.startup.scram_secret import FILE_NAME
 from barnabas.config.broker_config import BrokerConfig
+from barnabas.config.dynamic import SettingsWaitError
 from barnabas.config.layers import InvalidConfigError
 from barnabas.protocol.messages.cluster_records import DelegationTokenRecord, UserScramCredentialRecord
 from barnabas.protocol.messages.security import ScramMechanism
@@ -117,12 +118,16 @@ def token_config(url: str) -> BrokerConfig:
 def test_keys_of_an_identity_provider_are_fetched_once_and_kept_fresh_while_clients_may_come(
     is_late: bool,
 ) -> None:
-    loop = Loop()
-    logins = ListenerLogins(loop.as_loop, Runner(), {"KAFKA_OPTS": "-Xmx1g"})
+    loop, runner = Loop(), Runner()
+    logins = ListenerLogins(loop.as_loop, runner, {"KAFKA_OPTS": "-Xmx1g"})
     with IdentityProvider() as provider:
         made = token_config(provider.keys_url)
         if is_late:
             logins.start()
+            with pytest.raises(SettingsWaitError) as caught:
+                logins.make(made, "SASL_PLAINTEXT")
+            caught.value.fetch(lambda: None)
+            runner.run()
         for _ in range(2):
             assert list(logins.make(made, "SASL_PLAINTEXT").mechanisms) == ["OAUTHBEARER"]
         assert provider.asked("/keys") == 1

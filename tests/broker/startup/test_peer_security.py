@@ -14,6 +14,7 @@ from barnabas.security.sasl_client import SaslLogin
 from tests.security.fake_gssapi import installed
 from tests.support.certificates import Authority
 from tests.support.identity_provider import IdentityProvider
+from tests.support.tokens import SigningKey
 
 CA = Authority()
 PLAIN = 'PlainLoginModule required username="node" password="p" user_alice="q";'
@@ -183,9 +184,14 @@ def test_a_login_with_tokens_that_is_not_complete() -> None:
         controller_security(member(**OAUTHBEARER))
 
 
-def test_a_login_with_an_assertion_is_refused_and_not_ignored() -> None:
-    more = {"sasl.oauthbearer.token.endpoint.url": "http://x", "sasl.oauthbearer.assertion.claim.iss": "me"}
+def test_a_login_with_an_assertion(tmp_path: Path) -> None:
+    (tmp_path / "ready").write_text(SigningKey().token({"iss": "node", "sub": "node"}, 1000))
+    more = {"sasl.oauthbearer.token.endpoint.url": "http://x", "sasl.oauthbearer.assertion.file": "/nowhere"}
     with pytest.raises(
-        InvalidConfigError, match=r"sasl\.oauthbearer\.assertion\.claim\.iss must be left out"
+        InvalidConfigError, match=r"sasl\.oauthbearer\.assertion\.file=/nowhere cannot be read"
     ):
         controller_security(member(**OAUTHBEARER, **more))
+    key = "listener.name.controller.oauthbearer.sasl.oauthbearer.assertion.file"
+    login = controller_security(member(**OAUTHBEARER, **more, **{key: str(tmp_path / "ready")})).login
+    assert login is not None
+    assert login.client("host").blocks

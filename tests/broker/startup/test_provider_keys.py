@@ -8,10 +8,11 @@ from typing import cast
 
 import pytest
 
-from barnabas.broker.security.sasl.jwks import RefreshTimes
+from barnabas.broker.security.sasl.jwks import ProviderKeys, RefreshTimes
 from barnabas.broker.security.sasl.oauthbearer_settings import Provider
 from barnabas.broker.startup.provider_keys import BrokerProviders
 from barnabas.broker.waiting.blocking import Done, Work
+from barnabas.config.dynamic import SettingsWaitError
 from barnabas.security.errors import ProviderError
 from tests.support.identity_provider import IdentityProvider
 from tests.support.tokens import SigningKey
@@ -153,17 +154,93 @@ def test_a_key_that_is_not_known_is_fetched_early_by_one_fetch() -> None:
         assert harness.loop.pending() == [60]
 
 
-def test_a_listener_that_is_added_later_has_one_quick_try() -> None:
+# ---- a listener that is added while clients are served
+
+
+class Added:
+    """A listener that is added after the start: it asks for keys, and once more when it is called back."""
+
+    def __init__(self, harness: Harness, provider: Provider) -> None:
+        self.harness = harness
+        self.provider = provider
+        self.outcomes: list[ProviderKeys | ProviderError] = []
+        self.ask()
+
+    def ask(self) -> None:
+        try:
+            self.outcomes.append(self.harness.providers.find(self.provider, None))
+        except ProviderError as error:
+            self.outcomes.append(error)
+        except SettingsWaitError as wait:
+            wait.fetch(self.ask)
+
+
+def test_the_keys_for_a_listener_that_is_added_are_fetched_once_in_a_thread() -> None:
     with IdentityProvider() as provider:
         harness = Harness(provider)
         harness.providers.start()
-        other = harness.provider._replace(url=f"{provider.url}/other")
-        with pytest.raises(ProviderError, match="it has no list of keys"):
-            harness.providers.find(other, None)
-        assert provider.asked("/other") == 1
         other = harness.provider._replace(times=RefreshTimes(5000))
-        harness.providers.find(other, None)
+        with pytest.raises(SettingsWaitError, match="has to be fetched first"):
+            harness.providers.find(other, None)
+        assert harness.runner.work == []  # a check that nobody waits for fetches nothing
+        added = [Added(harness, other), Added(harness, other)]
+        assert provider.asked("/keys") == 1
+        assert [each.outcomes for each in added] == [[], []]
+        harness.runner.run()
+        assert provider.asked("/keys") == 2
+        keys = harness.providers.find(other, None)
+        assert [each.outcomes for each in added] == [[keys], [keys]]
         assert harness.loop.pending() == [60, 5]
+        assert harness.runner.work == []
+
+
+def test_a_provider_that_fails_is_tried_again_as_at_a_start() -> None:
+    with IdentityProvider() as provider:
+        harness = Harness(provider)
+        harness.providers.start()
+        provider.failure = (503, b"")
+        added = Added(harness, harness.provider._replace(times=RefreshTimes(5000, 100, 250)))
+        harness.runner.run()
+        waits = [min(harness.loop.pending())]
+        harness.loop.advance()
+        provider.failure = (500, b"")
+        harness.runner.run()
+        waits.append(min(harness.loop.pending()))
+        assert added.outcomes == []
+        harness.loop.advance()
+        harness.runner.run()
+        assert waits == [0.1, 0.15]
+        (error,) = added.outcomes
+        assert "HTTP 503" in str(error)
+        assert harness.loop.pending() == [59.75]
+        provider.failure = None
+        added.ask()  # whoever asks anew has it fetched anew
+        harness.runner.run()
+        assert isinstance(added.outcomes[1], ProviderKeys)
+
+
+def test_a_failure_that_is_final_is_not_tried_again() -> None:
+    with IdentityProvider() as provider:
+        harness = Harness(provider)
+        harness.providers.start()
+        added = Added(
+            harness, harness.provider._replace(url=f"{provider.url}/other", times=RefreshTimes(5000, 0, 0))
+        )
+        harness.runner.run()
+        assert "it has no list of keys" in str(added.outcomes)
+        assert provider.asked("/other") == 1
+
+
+def test_a_first_fetch_ends_with_the_broker() -> None:
+    with IdentityProvider() as provider:
+        harness = Harness(provider)
+        harness.providers.start()
+        provider.failure = (503, b"")
+        added = Added(harness, harness.provider._replace(times=RefreshTimes(5000)))
+        harness.providers.close()
+        harness.runner.run()
+        assert "HTTP 503" in str(added.outcomes)
+        assert harness.loop.pending() == []
 
 
 def test_nothing_is_fetched_after_the_end() -> None:

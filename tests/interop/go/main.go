@@ -1,5 +1,6 @@
 // The franz-go client at its defaults, driven by lines on standard input. Its arguments are the bootstrap address, and,
-// where it logs in by a delegation token, the token's id and secret.
+// where it logs in by a delegation token, the token's id and secret; or OAUTHBEARER, and a file with a token, which is
+// read for each login.
 //
 //	produce TOPIC PARTITIONS COUNT CODEC  records of every kind, in runs over the partitions
 //	consume TOPIC PARTITIONS COUNT        all partitions from the beginning
@@ -21,6 +22,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/oauth"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
 
@@ -128,7 +130,12 @@ func record(number, count int, noise []byte, started time.Time) *kgo.Record {
 // options are those of every client: where the brokers are, and the login.
 func options(bootstrap string) []kgo.Opt {
 	found := []kgo.Opt{kgo.SeedBrokers(bootstrap)}
-	if len(os.Args) > 3 {
+	if len(os.Args) > 3 && os.Args[2] == "OAUTHBEARER" {
+		found = append(found, kgo.SASL(oauth.Oauth(func(context.Context) (oauth.Auth, error) {
+			token, err := os.ReadFile(os.Args[3])
+			return oauth.Auth{Token: strings.TrimSpace(string(token))}, err
+		})))
+	} else if len(os.Args) > 3 {
 		token := scram.Auth{User: os.Args[2], Pass: os.Args[3], IsToken: true}
 		found = append(found, kgo.SASL(token.AsSha512Mechanism()))
 	}

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from barnabas.broker.controller.config_admin import (
+    ChecksWaitError,
+    ConfigAdmin,
+    ConfigAlteration,
+    KeyAlteration,
+)
 from barnabas.broker.metadata.image import (
     BROKER_LOGGER_RESOURCE,
     BROKER_RESOURCE,
@@ -15,7 +21,10 @@ from barnabas.broker.metadata.image import (
     GROUP_RESOURCE,
     TOPIC_RESOURCE,
 )
+from barnabas.config.broker_config import BrokerConfig
 from barnabas.config.catalogue.log import MESSAGE_MAX_BYTES
+from barnabas.config.dynamic import SettingsWaitError
+from barnabas.config.keys import ConfigError
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.acls import AclOperation, AclResourceType
 from barnabas.protocol.messages.configs import (
@@ -24,9 +33,10 @@ from barnabas.protocol.messages.configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from tests.broker.broker_fixture import NODE_ID, InProcessBroker
+from tests.broker.broker_fixture import NODE_ID, WAITS, InProcessBroker
 from tests.broker.guarded_broker import GuardedBroker
 from tests.broker.held_runner import HeldRunner
+from tests.support.difference import Like
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
 NONE, REFUSED = ErrorCode.NONE, ErrorCode.INVALID_REQUEST
@@ -243,7 +253,96 @@ def test_alter_configs_rejects_loggers(broker: InProcessBroker) -> None:
     assert replace(broker, BROKER_LOGGER_RESOURCE, str(NODE_ID), root="INFO") == REFUSED
 
 
+# ---- checks that have to wait for another host
+
+
+class Waiting:
+    """A check of settings that says nothing before a test lets it."""
+
+    def __init__(self, broker: InProcessBroker) -> None:
+        self.then: list[Callable[[], None]] = []
+        self.checked = 0
+        self.needed = {"500": 2, "600": 1, "700": 1}
+        """How often something has to be fetched for these values of message.max.bytes."""
+        broker.broker.config.reconfiguration_checks.append(self.check)
+
+    def check(self, candidate: BrokerConfig) -> None:
+        self.checked += 1
+        text = str(candidate[MESSAGE_MAX_BYTES])
+        if self.needed.get(text):
+            raise SettingsWaitError(self.then.append)
+        if text == "700":
+            raise ConfigError(MESSAGE_MAX_BYTES.name, text, "is not what the other host has")
+
+    def fetched(self, text: str) -> None:
+        self.needed[text] -= 1
+        self.then.pop(0)()
+
+
+def of_broker(text: str, *, name: str = "") -> One:
+    return resource(BROKER_RESOURCE, name, (MESSAGE_MAX_BYTES.name, SET, text))
+
+
+def test_settings_that_need_another_host_are_decided_on_when_it_has_answered(broker: InProcessBroker) -> None:
+    waiting, client = Waiting(broker), broker.client(version=1)
+    broker.create_topic("t")
+    request = IncrementalAlterConfigsRequest(
+        resources=[of_broker("500"), resource(TOPIC_RESOURCE, "t", ("retention.ms", SET, "1"))]
+    )
+    assert client >> request << WAITS
+    assert broker.broker.image.topic_config("t") == {}
+    waiting.fetched("500")  # and something of another provider
+    assert client << WAITS
+    waiting.fetched("500")
+    assert client << Like(responses=[Like(error_code=NONE), Like(error_code=NONE)])
+    assert broker.broker.config[MESSAGE_MAX_BYTES] == 500
+
+
+def test_an_answer_that_rejects_settings_leaves_the_others(broker: InProcessBroker) -> None:
+    waiting, client = Waiting(broker), broker.client(version=2)
+    of_broker_1 = AlterConfigsRequest.AlterConfigsResource(
+        resource_type=BROKER_RESOURCE,
+        resource_name=str(NODE_ID),
+        configs=[AlterConfigsRequest.AlterableConfig(name=MESSAGE_MAX_BYTES.name, value="700")],
+    )
+    of_metrics = AlterConfigsRequest.AlterConfigsResource(
+        resource_type=CLIENT_METRICS_RESOURCE,
+        resource_name="m",
+        configs=[AlterConfigsRequest.AlterableConfig(name="interval.ms", value="1000")],
+    )
+    assert client >> AlterConfigsRequest(resources=[of_metrics, of_broker_1]) << WAITS
+    checked = waiting.checked
+    waiting.fetched("700")
+    why = "Invalid value 700 for configuration message.max.bytes: is not what the other host has"
+    assert client << Like(responses=[Like(error_code=NONE), Like(error_code=REFUSED, error_message=why)])
+    assert waiting.checked == checked + 1  # what has failed is not fetched again
+
+
+def test_settings_that_have_changed_since_they_were_checked_are_not_waited_for(
+    broker: InProcessBroker,
+) -> None:
+    waiting, client = Waiting(broker), broker.client(version=1)
+    assert client >> IncrementalAlterConfigsRequest(resources=[of_broker("600")]) << WAITS
+    waiting.then.pop(0)()  # and yet it has to be fetched
+    waiting.then.pop(0)
+    admin = ConfigAdmin(broker.broker.config, NODE_ID)
+    alteration = ConfigAlteration((BROKER_RESOURCE, ""), [KeyAlteration(MESSAGE_MAX_BYTES.name, SET, "600")])
+    (outcome,) = admin.decide(broker.broker.image, [alteration])
+    assert isinstance(outcome, ChecksWaitError)
+    assert (outcome.code, "try again" in str(outcome.message)) == (REFUSED, True)
+
+
 # ---- authorization
+
+
+def test_nobody_has_the_broker_look_at_what_they_may_not_alter(guarded: GuardedBroker) -> None:
+    waiting = Waiting(guarded)
+    assert alter(guarded, of_broker("600")) == [NO_CLUSTER]
+    wrong = replace(guarded, BROKER_RESOURCE, "", message_max_bytes="700")
+    assert wrong == ErrorCode.INVALID_CONFIG  # which removes min.insync.replicas
+    assert replace(guarded, BROKER_RESOURCE, str(NODE_ID), message_max_bytes="700") == NO_CLUSTER
+    assert (waiting.checked, waiting.then) == (0, [])
+    assert alter(guarded, of_broker("none")) == [REFUSED]
 
 
 NO_TOPIC, NO_GROUP, NO_CLUSTER = (
