@@ -16,7 +16,7 @@ from barnabas.broker.metadata.topic_answers import KeptTopics, MakeTopic
 from barnabas.broker.metadata.topics import PartitionImage, TopicImage
 from barnabas.broker.pending import Pending
 from barnabas.broker.request import RequestContext, api
-from barnabas.broker.security.auth_helper import Check
+from barnabas.broker.security.decisions import Check
 from barnabas.config.catalogue.log import AUTO_CREATE_TOPICS_ENABLE
 from barnabas.config.catalogue.server import MAX_REQUEST_PARTITION_SIZE_LIMIT
 from barnabas.protocol.api_keys import ApiKey
