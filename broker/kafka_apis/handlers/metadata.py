@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
 from barnabas.broker.broker import AUTHORIZED_OPERATIONS_OMITTED, Broker
@@ -58,25 +58,23 @@ def metadata(
         rejected = [_no_topic(t.name or "", ErrorCode.INVALID_REQUEST, t.topic_id) for t in asked]
         return MetadataResponse(topics=rejected, error_code=ErrorCode.INVALID_REQUEST)
 
-    wanted = _wanted(broker.image, asked)
-    refused: list[Response.MetadataResponseTopic] = []
+    image = broker.image
+    wanted = _wanted(image, asked)
+    refused: Sequence[Response.MetadataResponseTopic] = ()
     if broker.auth is not None:
         wanted, refused = _describable(broker, context, wanted)
 
     def respond(failures: dict[str, ErrorCode]) -> MetadataResponse:
         topics = [_asked_topic(broker, context, request, once, failures) for once in wanted]
-        return _metadata_response(broker, context, request, topics + refused if refused else topics)
+        return _metadata_response(broker, context, request, [*topics, *refused] if refused else topics)
 
-    missing = _missing(broker.image, wanted)
+    missing = _missing(image, wanted)
     if missing and request.allow_auto_topic_creation and broker.config[AUTO_CREATE_TOPICS_ENABLE]:
         denied_names = _not_creatable(broker, context, missing)
         if denied_names:
             wanted = [once for once in wanted if once[0] not in denied_names]
-            refused[:0] = [
-                _no_topic(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-                for name in missing
-                if name in denied_names
-            ]
+            failed = [name for name in missing if name in denied_names]
+            refused = [*(_no_topic(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for name in failed), *refused]
             missing = [name for name in missing if name not in denied_names]
         if missing:
             return create_topics_on_demand(broker, missing, context).then(respond)
@@ -130,8 +128,9 @@ def _all_topics(
     broker: Broker, context: RequestContext, request: MetadataRequest
 ) -> EncodedArray | list[Response.MetadataResponseTopic | Encoded]:
     """All topics that the client may describe. Those of one client only are not kept for others."""
-    make, topics = _maker(broker, context, request), broker.image.topics
-    kept = _kept_topics(broker, context, request)
+    image = broker.image
+    make, topics = _maker(broker, context, request), image.topics
+    kept = _kept_topics(broker, image, context, request)
     shown: Collection[TopicImage] = topics.values()
     if broker.auth is not None:
         allowed = broker.auth.filter(context, _DESCRIBE_ANY, topics)
@@ -143,7 +142,9 @@ def _all_topics(
     return [kept.one(topic, make) for topic in shown]
 
 
-def _kept_topics(broker: Broker, context: RequestContext, request: MetadataRequest) -> KeptTopics | None:
+def _kept_topics(
+    broker: Broker, image: MetadataImage, context: RequestContext, request: MetadataRequest
+) -> KeptTopics | None:
     """The encoded topics that are kept for every client; None where they are those of one.
 
     The operations that a client may carry out are its own where there is an authorizer.
@@ -151,7 +152,7 @@ def _kept_topics(broker: Broker, context: RequestContext, request: MetadataReque
     with_operations = request.include_topic_authorized_operations
     if with_operations and broker.auth is not None:
         return None
-    key = broker.cluster.cache_key(broker.image, context.connection)
+    key = broker.cluster.cache_key(image, context.connection)
     if key is None:
         return None
     return broker.topic_answers.kept(context.api_version, key, with_operations=with_operations)
@@ -167,7 +168,7 @@ def _asked_topic(
     (name, topic_id), image = wanted, broker.image
     topic = image.topic_by_id(topic_id) if name is None else image.topics.get(name)
     if topic is not None:
-        make, kept = _maker(broker, context, request), _kept_topics(broker, context, request)
+        make, kept = _maker(broker, context, request), _kept_topics(broker, image, context, request)
         return make(topic) if kept is None else kept.one(topic, make)
     if name is None:
         return _no_topic(None, ErrorCode.UNKNOWN_TOPIC_ID, topic_id)
