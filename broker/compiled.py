@@ -29,6 +29,7 @@ MODULES: Final = (
     "barnabas.broker.fetch.manager",
     "barnabas.broker.fetch.partition",
     "barnabas.broker.fetch.reader",
+    "barnabas.broker.fetch.response_size",
     "barnabas.broker.fetch.session",
     "barnabas.broker.kafka_apis.dispatch",
     "barnabas.broker.kafka_apis.handlers.fetch",
