@@ -20,6 +20,9 @@ _BITS_A_BYTE: Final = 7
 """Of an unsigned varint."""
 
 _PLAIN: Final = FetchResponse.PartitionData()
+_NO_EPOCH: Final = _PLAIN.diverging_epoch
+_NO_LEADER: Final = _PLAIN.current_leader
+_NO_SNAPSHOT: Final = _PLAIN.snapshot_id
 
 
 class ResponseSize:
@@ -53,11 +56,10 @@ class ResponseSize:
         return size
 
     def _of_partition(self, data: FetchResponse.PartitionData) -> int:
-        plain = _PLAIN
-        if (
-            data.diverging_epoch is not plain.diverging_epoch
-            or data.current_leader is not plain.current_leader
-            or data.snapshot_id is not plain.snapshot_id
+        if self._is_flexible and not (
+            data.diverging_epoch is _NO_EPOCH
+            and data.current_leader is _NO_LEADER
+            and data.snapshot_id is _NO_SNAPSHOT
         ):
             return self._encoded_partition(data)
         size, aborted, records = self._partition, data.aborted_transactions, data.records
