@@ -16,7 +16,7 @@ import click
 from barnabas.broker.kafka_apis import handlers
 from barnabas.broker.kafka_apis.api_checks import API_CHECKS, ApiChecks
 from barnabas.broker.request import REGISTRY
-from barnabas.broker.security.auth_helper import Check
+from barnabas.broker.security.decisions import Check
 from barnabas.config.reference import render
 from barnabas.pipeline.cli import pipeline
 from barnabas.protocol.api_keys import ApiKey, request_type

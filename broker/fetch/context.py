@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from barnabas.broker.fetch.partition import FetchPartition, Follower
+from barnabas.broker.fetch.response_size import response_size
 from barnabas.broker.fetch.session import FetchedPartition, FetchSession, NamedTopic
-from barnabas.protocol.codec import encoder
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.fetch import FetchResponse
-from barnabas.protocol.wire import Chunk, Uuid
+from barnabas.protocol.wire import Uuid
 from barnabas.storage.offsets import FetchIsolation
 
 NO_SESSION_EPOCH: Final = 0
@@ -127,19 +127,15 @@ class FetchContext:
     def response_bytes(self, data: Sequence[FetchResponse.PartitionData], version: int) -> int:
         """The size of what `response` would make of the data, with the size in front of it; nothing changes by that."""
         session = self.session
-        response = FetchResponse.make()
+        topics: list[FetchResponse.FetchableTopicResponse] = []
         if session is None:
-            response.responses = _by_topic(zip(self.partitions, data, strict=True))
+            topics = _by_topic(zip(self.partitions, data, strict=True))
         elif session.answers_all:
-            response.responses = session.everything(self.named, self.partitions, data)
+            topics = session.everything(self.named, self.partitions, data)
         elif session.epoch == self._epoch:
             fetched = zip(self.partitions, data, strict=True)
-            response.responses = _by_topic(one for one in fetched if one[0].is_news(one[1]))
-        out: list[Chunk] = []
-        encoder(FetchResponse, version)(response, out)
-        return _SIZE_BYTES + sum(
-            len(chunk) if isinstance(chunk, (bytes, memoryview)) else chunk.size for chunk in out
-        )
+            topics = _by_topic(one for one in fetched if one[0].is_news(one[1]))
+        return _SIZE_BYTES + response_size(version).of(topics)
 
     def throttled_response(self, throttle_ms: int) -> FetchResponse:
         """The empty response in place of one that a quota does not allow now: a session stays as it is, and a full

@@ -13,7 +13,8 @@ from typing import Any, Final, NamedTuple
 
 from barnabas.broker.kafka_apis.error_responses import error_response
 from barnabas.broker.request import Handler, RequestContext
-from barnabas.broker.security.auth_helper import AuthHelper, Check
+from barnabas.broker.security.auth_helper import AuthHelper
+from barnabas.broker.security.decisions import Check
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.acls import CLUSTER_NAME, AclOperation, AclResourceType

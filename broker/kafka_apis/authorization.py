@@ -9,7 +9,8 @@ from collections.abc import Callable, Container, Iterable
 from typing import TYPE_CHECKING, TypeVar
 
 from barnabas.broker.kafka_apis.api_checks import ERRORS
-from barnabas.broker.security.auth_helper import EVERYTHING, Check
+from barnabas.broker.security.auth_helper import EVERYTHING
+from barnabas.broker.security.decisions import Check
 from barnabas.protocol.errors import ApiError
 from barnabas.protocol.messages.acls import CLUSTER_NAME
 

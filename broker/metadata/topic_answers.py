@@ -28,7 +28,7 @@ KINDS_KEPT: Final = 4
 """How many kinds of entries are kept for each listener: a kind is a version, with authorized operations or without."""
 
 
-class _Kind:
+class KeptTopics:
     """The entries of one kind: of single topics by name, and of all topics of one image."""
 
     def __init__(self, version: int) -> None:
@@ -38,6 +38,7 @@ class _Kind:
         self.all = EncodedArray(0, Encoded())
 
     def one(self, topic: TopicImage, make: MakeTopic) -> Encoded:
+        """The encoded result of `make(topic)`."""
         known = self.topics.get(topic.name)
         if known is not None and known[0] is topic:
             return known[1]
@@ -46,6 +47,7 @@ class _Kind:
         return data
 
     def everything(self, topics: Mapping[str, TopicImage], make: MakeTopic) -> EncodedArray:
+        """The same of all topics of an image."""
         if self.all_of is not topics:
             data = Encoded(b"".join([self.one(topic, make) for topic in topics.values()]))
             self.all, self.all_of = EncodedArray(len(topics), data), topics
@@ -65,7 +67,7 @@ class TopicAnswers:
         self._brokers: Mapping[int, BrokerRegistration] | None = None
         self._configs_of: object = None
         self._configs: dict[int, EncodedArray] = {}
-        self._kinds: OrderedDict[tuple[str, int, bool], _Kind] = OrderedDict()
+        self._kinds: OrderedDict[tuple[str, int, bool], KeptTopics] = OrderedDict()
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Drops deleted topics, which a request for all topics may never do."""
@@ -73,23 +75,22 @@ class TopicAnswers:
             for kind in self._kinds.values():
                 kind.topics.pop(topic.name, None)
 
-    def one(
-        self, topic: TopicImage, make: MakeTopic, version: int, key: CacheKey, *, with_operations: bool
-    ) -> Encoded:
-        """The encoded result of `make(topic)`, with or without authorized operations."""
-        return self._kind(version, key, with_operations).one(topic, make)
-
-    def everything(
-        self,
-        topics: Mapping[str, TopicImage],
-        make: MakeTopic,
-        version: int,
-        key: CacheKey,
-        *,
-        with_operations: bool,
-    ) -> EncodedArray:
-        """The same of all topics of an image."""
-        return self._kind(version, key, with_operations).everything(topics, make)
+    def kept(self, version: int, key: CacheKey, *, with_operations: bool) -> KeptTopics:
+        """The entries of a kind, with or without authorized operations. They are for the request that asks, as the next
+        one may find them dropped.
+        """
+        if self._brokers is not key.brokers:
+            self._brokers = key.brokers
+            self._kinds.clear()
+        wanted = key.listener, version, with_operations
+        kind = self._kinds.get(wanted)
+        if kind is None:
+            kind = self._kinds[wanted] = KeptTopics(version)
+            if len(self._kinds) > self._kinds_kept:
+                self._kinds.popitem(last=False)
+        else:
+            self._kinds.move_to_end(wanted)
+        return kind
 
     def default_configs(
         self, image: MetadataImage, make: Callable[[], Sequence[TopicConfig]], version: int
@@ -106,17 +107,3 @@ class TopicAnswers:
             data = Encoded(b"".join(encode(config) for config in configs))
             kept = self._configs[version] = EncodedArray(len(configs), data)
         return kept
-
-    def _kind(self, version: int, key: CacheKey, with_operations: bool) -> _Kind:
-        if self._brokers is not key.brokers:
-            self._brokers = key.brokers
-            self._kinds.clear()
-        wanted = key.listener, version, with_operations
-        kind = self._kinds.get(wanted)
-        if kind is None:
-            kind = self._kinds[wanted] = _Kind(version)
-            if len(self._kinds) > self._kinds_kept:
-                self._kinds.popitem(last=False)
-        else:
-            self._kinds.move_to_end(wanted)
-        return kind

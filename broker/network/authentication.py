@@ -14,7 +14,7 @@ runs in a thread, or the delay of a failure passes, nothing is read.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, Protocol
 
 from barnabas.broker.logging.setup import RateLimit
@@ -127,6 +127,21 @@ class Authentications:
                 break
             authentication.count_failure(Failure(f"it took longer than {self._timeout_ms} ms"))
             connection.abort()
+
+    def begun_before(self, time_s: float, listener_name: str | None = None) -> Iterator[Connection]:
+        """Those that began before a time, of one listener or of all, the oldest first."""
+        for connection, authentication in self._under_way.items():
+            if authentication.began_at > time_s:
+                return
+            if not connection.closing and listener_name in (None, connection.info.listener_name):
+                yield connection
+
+    def give_way(self, connection: Connection) -> None:
+        """Ends a login, so that another client has its place."""
+        self._under_way[connection].count_failure(
+            Failure("there are too many connections, and it takes long")
+        )
+        connection.abort()
 
     # ---- log lines
 

@@ -3,9 +3,10 @@ they may come: max.connection.creation.rate, and the quotas of addresses in the 
 
     over its limit is  | what happens
     -------------------+-----------------------------------------------------------------------------------------------
-    the number, of all | the next clients wait in the listen backlog until a connection closes. The listener between
-    or of a listener   | brokers, where there are others, is protected from the number of all: it takes its connections,
-                       | and one of other listeners that has been unused the longest closes
+    the number, of all | the next clients wait in the listen backlog until a connection closes; where there are some
+    or of a listener   | that have not logged in for LOGIN_GRACE_S, the oldest of them closes for the next client. The
+                       | listener between brokers, where there are others, is protected from the number of all: it takes
+                       | its connections, and one of other listeners that has been unused the longest closes
     the number, of an  | the connection is rejected
     address            |
     the rate, of all   | the connection waits, and those behind it, until the rate is down, a window (1 s) at most. The
@@ -42,6 +43,9 @@ from barnabas.config.layers import InvalidConfigError
 logger = logging.getLogger("barnabas.network")
 
 UNLIMITED = 2**31 - 1
+
+LOGIN_GRACE_S: Final = 5.0
+"""For how long a connection that has not logged in keeps its place where there are too many. Not in Kafka."""
 
 MAX_IP_RATES: Final = 100_000
 """Addresses whose rates are measured at once, where they have quotas; of more, the longest unused is forgotten."""
@@ -125,8 +129,12 @@ class ConnectionQuotas:
         """Whether the listener may take another connection now, however fast they come."""
         if self.total >= self.limits.max_connections and not self.is_protected(listener_name):
             return False
+        return not self.has_maximum(listener_name)
+
+    def has_maximum(self, listener_name: str) -> bool:
+        """Whether the listener has as many connections as it may have itself."""
         most = self.limits.max_connections_per_listener.get(listener_name, UNLIMITED)
-        return self.count(listener_name) < most
+        return self.count(listener_name) >= most
 
     def max_of(self, client_host: str) -> int:
         """The connections that this address may have."""

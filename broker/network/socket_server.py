@@ -19,7 +19,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.broker.logging.setup import RateLimit
 from barnabas.broker.network.connection import Connection, ConnectionContext
-from barnabas.broker.network.connection_quotas import ConnectionLimits, ConnectionQuotas, plain_address
+from barnabas.broker.network.connection_quotas import (
+    LOGIN_GRACE_S,
+    ConnectionLimits,
+    ConnectionQuotas,
+    plain_address,
+)
 from barnabas.broker.network.connection_sweep import ConnectionSweep
 from barnabas.broker.network.in_flight import Handler
 from barnabas.broker.network.listener_security import ListenerSecurity, without_security
@@ -405,7 +410,7 @@ class SocketServer:
         for listening in list(self._listening.values()):
             if listening.waiting is not None and listening.resumes is None:
                 self._admit_waiting(listening)
-            has_room = self._quotas.may_accept(listening.name)
+            has_room = self._has_room(listening)
             accepting = not self._stopping and has_room and listening.waiting is None
             if accepting is listening.accepting:
                 continue
@@ -438,9 +443,31 @@ class SocketServer:
     def _admit_waiting(self, listening: _Listening) -> None:
         """Its time is over; it may still have to wait for others to close."""
         accepted = listening.waiting
-        if accepted is not None and self._quotas.may_accept(listening.name):
+        if accepted is None or not self._make_room(listening):
+            return
+        if listening.waiting is accepted:  # and was not admitted by the end of the one that has made room
             listening.waiting = None
             self._admit(listening, accepted)
+
+    def _has_room(self, listening: _Listening) -> bool:
+        """Whether another connection may come, in place of a login that takes long too."""
+        return self._quotas.may_accept(listening.name) or self._long_login(listening) is not None
+
+    def _long_login(self, listening: _Listening) -> Connection | None:
+        """The oldest of the connections that could give way to one of a full listener."""
+        if self.authentications is None:
+            return None
+        name = listening.name if self._quotas.has_maximum(listening.name) else None
+        return next(self.authentications.begun_before(self._loop.time() - LOGIN_GRACE_S, name), None)
+
+    def _make_room(self, listening: _Listening) -> bool:
+        """Whether the listener may take another connection now; a login that takes long ends for that."""
+        if not self._quotas.may_accept(listening.name):
+            login = self._long_login(listening)
+            if login is not None:
+                assert self.authentications is not None
+                self.authentications.give_way(login)
+        return self._quotas.may_accept(listening.name)
 
     def _accept(self, listening: _Listening, listener: socket.socket) -> None:
         for _ in range(_ACCEPTS_AT_ONCE):
@@ -456,8 +483,12 @@ class SocketServer:
             if throttle_ms:
                 self._wait_for_rate(listening, arrived, throttle_ms)
                 return
+            if not self._make_room(listening):  # the login that was to give way is complete
+                listening.waiting = arrived
+                self._resume_accepting()
+                return
             self._admit(listening, arrived)
-            if not self._quotas.may_accept(listening.name):
+            if not self._has_room(listening):
                 self._resume_accepting()
                 return
 
@@ -540,7 +571,9 @@ class SocketServer:
             self._mutes.add(throttle_ms, doomed)
 
     def _close_excess(self) -> None:
-        """Closes connections above max.connections, the longest unused ones, but none of the protected listener."""
+        """Closes connections above max.connections, but none of the protected listener: logins that take long, then
+        those that have been unused the longest.
+        """
         excess = (
             self._quotas.excess - sum(one.closing for one in self._connections) if self._quotas.excess else 0
         )
@@ -551,7 +584,11 @@ class SocketServer:
             for one in self._connections
             if not one.closing and not self._quotas.is_protected(one.info.listener_name)
         ]
-        for connection in self._sweep.longest_unused(others)[:excess]:
+        ordered = self._sweep.longest_unused(others)
+        if self.authentications is not None:
+            logins = set(self.authentications.begun_before(self._loop.time() - LOGIN_GRACE_S))
+            ordered.sort(key=lambda one: one not in logins)
+        for connection in ordered[:excess]:
             logger.info("closing a connection of %s: there are too many", connection.info.client_host)
             connection.close()
 
@@ -586,5 +623,6 @@ class SocketServer:
         self._sweep.sweep(now)
         if self.authentications is not None:
             self.authentications.sweep(now)
+            self._resume_accepting()  # some may have become old enough to give way
         self._probe.sample(now)
         self._sweep_later()

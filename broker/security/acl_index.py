@@ -9,6 +9,7 @@ names.
 
 from __future__ import annotations
 
+import functools
 from bisect import insort
 from collections import Counter
 from collections.abc import Iterator
@@ -79,12 +80,12 @@ class AclPattern:
         return sorted(found) if lists > 1 else found
 
 
-def _holders(principal: str, host: str) -> Iterator[tuple[str, str]]:
+@functools.lru_cache(maxsize=1024)
+def _holders(principal: str, host: str) -> tuple[tuple[str, str], ...]:
     """Under which keys the entries stand that concern a principal on a host."""
-    for of in (principal,) if principal == WILDCARD_PRINCIPAL else (principal, WILDCARD_PRINCIPAL):
-        yield of, host
-        if host != WILDCARD:
-            yield of, WILDCARD
+    principals = dict.fromkeys((principal, WILDCARD_PRINCIPAL))
+    hosts = dict.fromkeys((host, WILDCARD))
+    return tuple((of, at) for of in principals for at in hosts)
 
 
 class _ResourceAcls:

@@ -1,4 +1,4 @@
-"""AuthHelper: asks the authorizer for handlers, and keeps its decisions with the connection that they are about.
+"""AuthHelper: asks the authorizer for handlers, and keeps its decisions (broker.security.decisions).
 
 A decision is kept until the authorizer's generation or the connection's principal changes. One that has to be logged
 is asked for again each time: a refusal (but for those that only filter), and a grant while DEBUG lines are on.
@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
 from typing import Final
 
-from barnabas.broker.request import ConnectionInfo, KafkaPrincipal, RequestContext
-from barnabas.broker.security.addresses import java_host_address
+from barnabas.broker.request import ConnectionInfo, RequestContext
 from barnabas.broker.security.authorizer import (
     TRACE,
     Action,
@@ -22,13 +21,8 @@ from barnabas.broker.security.authorizer import (
     MetadataAuthorizer,
     audit,
 )
+from barnabas.broker.security.decisions import Check, DecisionCache, Decisions
 from barnabas.protocol.messages.acls import CLUSTER_NAME, AclOperation, AclResourceType
-
-MAX_KEPT: Final = 4096
-"""Decisions that are kept for a connection."""
-
-MAX_KEPT_CHARACTERS: Final = 256
-"""Decisions about longer names, which no topic has, are not kept: names are the client's choice."""
 
 _BY_TYPE: Final = "\0any"
 """Stands in the place of a name for the question whether any resource of a type may be used."""
@@ -64,67 +58,12 @@ SUPPORTED_OPERATIONS: Final = {
 """The operations of *_authorized_operations (AclEntry.supportedOperations)."""
 
 
-class Check:
-    """One question: an operation on resources of a type. A quiet one leaves no line in the audit log where denied.
-
-    Compared by identity, so that it is a quick key.
-    """
-
-    __slots__ = ("operation", "quiet", "resource_type")
-
-    def __init__(
-        self, operation: AclOperation, resource_type: AclResourceType, *, quiet: bool = False
-    ) -> None:
-        self.operation = operation
-        self.resource_type = resource_type
-        self.quiet = quiet
-
-    def __repr__(self) -> str:
-        return f"<Check {self.operation.name} {self.resource_type.name}{' quiet' if self.quiet else ''}>"
-
-
-class _Decisions:
-    """The decisions about one connection that hold in one generation."""
-
-    __slots__ = ("by_check", "context", "generation", "kept", "operations", "principal")
-
-    def __init__(
-        self, generation: int | None, principal: KafkaPrincipal, context: AuthorizableRequestContext
-    ) -> None:
-        self.generation = generation
-        self.principal = principal
-        self.context = context
-        self.forget()
-
-    def forget(self) -> None:
-        self.by_check: dict[Check, dict[str, bool]] = {}
-        self.operations: dict[tuple[int, str], int] = {}
-        self.kept = 0
-
-    def of(self, check: Check) -> dict[str, bool]:
-        """The answers to a question that are known, by the names of resources."""
-        known = self.by_check.get(check)
-        if known is None:
-            known = self.by_check[check] = {}
-        return known
-
-    def keep(self, check: Check, name: str, *, allowed: bool) -> None:
-        if len(name) <= MAX_KEPT_CHARACTERS:
-            self.make_room()
-            self.of(check)[name] = allowed
-
-    def make_room(self) -> None:
-        """Forgets everything once there is much of it, so that a client cannot make the broker keep more."""
-        if self.kept >= MAX_KEPT:
-            self.forget()
-        self.kept += 1
-
-
 class AuthHelper:
     """What handlers ask. `allowed` and `denied` count decisions, kept ones too."""
 
     def __init__(self, authorizer: Authorizer) -> None:
         self.authorizer = authorizer
+        self._cache = DecisionCache()
         self.allowed = 0
         self.denied = 0
 
@@ -134,10 +73,7 @@ class AuthHelper:
         return self.authorizer if isinstance(self.authorizer, MetadataAuthorizer) else None
 
     def scope(self, connection: ConnectionInfo) -> object:
-        """Identifies what decisions about a connection depend on: while it is the same object, they are the same.
-
-        Decisions about other connections, of the same principal too, have another one.
-        """
+        """Identifies what decisions about a connection depend on: while it is the same object, they are the same."""
         return self._decisions(connection)
 
     def authorize(
@@ -147,11 +83,7 @@ class AuthHelper:
         decisions = self._decisions(context.connection)
         known = decisions.of(check).get(name)
         if known is None or _is_logged(known, check):
-            action = Action(
-                check.operation, check.resource_type, name, references, log_if_denied=not check.quiet
-            )
-            known = self.authorizer.authorize(_context_of(decisions, context), [action])[0]
-            decisions.keep(check, name, allowed=known)
+            known = self._ask(decisions, context, check, {name: references})[name]
         self._count(known)
         return known
 
@@ -160,10 +92,18 @@ class AuthHelper:
         references = Counter(names)
         decisions = self._decisions(context.connection)
         known = decisions.of(check)
-        if all(map(known.get, references)) and not audit.isEnabledFor(logging.DEBUG):
+        is_logged = _is_logged(False, check), _is_logged(True, check)
+        if not is_logged[True] and all(map(known.get, references)):
             self.allowed += len(references)
             return references
-        return {name for name, count in references.items() if self.authorize(context, check, name, count)}
+        answers = {name: known.get(name) for name in references}
+        asked = [name for name, answer in answers.items() if answer is None or is_logged[answer]]
+        if asked:
+            answers.update(self._ask(decisions, context, check, {name: references[name] for name in asked}))
+        allowed = {name for name, answer in answers.items() if answer}
+        self.allowed += len(allowed)
+        self.denied += len(answers) - len(allowed)
+        return allowed
 
     def authorize_by_resource_type(self, context: RequestContext, check: Check) -> bool:
         """Whether a client may do something with any resource of the type."""
@@ -182,7 +122,7 @@ class AuthHelper:
     ) -> int:
         """The bits (1 << operation) of what the client may do with a resource, asked for without an audit line."""
         decisions = self._decisions(context.connection)
-        bits = decisions.operations.get((resource_type, name))
+        bits = decisions.operations(resource_type, name)
         if bits is None or audit.isEnabledFor(TRACE):
             operations = SUPPORTED_OPERATIONS[resource_type]
             actions = [
@@ -193,32 +133,27 @@ class AuthHelper:
             bits = sum(
                 1 << operation for operation, allowed in zip(operations, results, strict=True) if allowed
             )
-            if len(name) <= MAX_KEPT_CHARACTERS:
-                decisions.make_room()
-                decisions.operations[resource_type, name] = bits
+            decisions.keep_operations(resource_type, name, bits)
         return bits
 
-    def _decisions(self, connection: ConnectionInfo) -> _Decisions:
-        """What is known about a connection. Raises AssertionError for a client that has not logged in."""
-        known: _Decisions | None = connection.decisions
-        generation, principal = self.authorizer.generation, connection.principal
-        if (
-            known is not None
-            and known.principal is principal
-            and known.generation == generation
-            and generation is not None
-        ):
-            return known
-        assert principal is not None, "a request before its client has logged in"
-        context = AuthorizableRequestContext(
-            principal,
-            java_host_address(connection.client_host),
-            "",
-            connection.listener_name,
-            connection.security_protocol,
-        )
-        known = connection.decisions = _Decisions(generation, principal, context)
-        return known
+    def _ask(
+        self, decisions: Decisions, context: RequestContext, check: Check, references: Mapping[str, int]
+    ) -> dict[str, bool]:
+        """The authorizer's answers about names, which are kept; with how often the request has each name."""
+        operation, resource_type, is_logged = check.operation, check.resource_type, not check.quiet
+        actions = [
+            Action(operation, resource_type, name, count, log_if_denied=is_logged)
+            for name, count in references.items()
+        ]
+        results = self.authorizer.authorize(_context_of(decisions, context), actions)
+        answers = dict(zip(references, results, strict=True))
+        for name, allowed in answers.items():
+            decisions.keep(check, name, allowed=allowed)
+        return answers
+
+    def _decisions(self, connection: ConnectionInfo) -> Decisions:
+        """What is known about a connection's client. Raises AssertionError for one that has not logged in."""
+        return self._cache.of(connection, self.authorizer.generation)
 
     def _count(self, allowed: bool) -> None:
         if allowed:
@@ -234,7 +169,7 @@ def _is_logged(allowed: bool, check: Check) -> bool:
     return audit.isEnabledFor(TRACE if check.quiet else logging.INFO)
 
 
-def _context_of(decisions: _Decisions, context: RequestContext) -> AuthorizableRequestContext:
+def _context_of(decisions: Decisions, context: RequestContext) -> AuthorizableRequestContext:
     return decisions.context._replace(request=context.api_key.title, client_id=context.client_id)
 
 

@@ -20,8 +20,13 @@ from urllib.parse import urlsplit
 from barnabas.config.broker_config import BrokerConfig
 from barnabas.config.catalogue import BROKER_KEYS
 from barnabas.config.catalogue.barnabas import BARNABAS_HTTP_HOST, BARNABAS_OAUTHBEARER_ALLOW_UNSECURED
-from barnabas.config.catalogue.controller import CONTROLLER_LISTENER_NAMES, SASL_MECHANISM_CONTROLLER_PROTOCOL
+from barnabas.config.catalogue.controller import (
+    CONTROLLER_LISTENER_NAMES,
+    METADATA_LOG_DIR,
+    SASL_MECHANISM_CONTROLLER_PROTOCOL,
+)
 from barnabas.config.catalogue.http import BARNABAS_HTTP_SECURITY_PROTOCOL
+from barnabas.config.catalogue.log import LOG_DIR, LOG_DIRS
 from barnabas.config.catalogue.network import LISTENER_SECURITY_PROTOCOL_MAP, LISTENERS
 from barnabas.config.catalogue.sasl import (
     SASL_ENABLED_MECHANISMS,
@@ -64,6 +69,7 @@ _PUBLIC: Final = {SSL_KEYSTORE_CERTIFICATE_CHAIN.name, SSL_TRUSTSTORE_CERTIFICAT
 
 _KEY_FILES: Final = {SSL_KEYSTORE_LOCATION.name, SASL_OAUTHBEARER_ASSERTION_PRIVATE_KEY_FILE.name}
 """The settings of files with private keys."""
+_METADATA_FILES: Final = ("__cluster_metadata-0", "bootstrap.checkpoint")
 
 _OAUTHBEARER: Final = "OAUTHBEARER"
 _READABLE: Final = {
@@ -422,6 +428,27 @@ def _public_files(view: View) -> Iterator[ConfigMessage]:
             yield ConfigMessage(MessageKind.WEAK, file.key, text, file.place)
 
 
+def _public_metadata(view: View) -> Iterator[ConfigMessage]:
+    """The keys of SCRAM's users are in the metadata log, its snapshots, and the file from which the first ones come."""
+    config = view.config
+    if not any(
+        name.startswith("SCRAM-")
+        for listener in config.listeners
+        if _has_logins(listener)
+        for name in view.mechanisms(listener)
+    ):
+        return
+    key = METADATA_LOG_DIR if config[METADATA_LOG_DIR] else LOG_DIRS if config[LOG_DIRS] else LOG_DIR
+    directory = (config[METADATA_LOG_DIR] or config.log_dirs[0]).rstrip("/")
+    public = [path for name in _METADATA_FILES if view.is_public(path := f"{directory}/{name}")]
+    if public:
+        text = (
+            f"has the keys of SCRAM's users in {' and '.join(public)}, which every user of this machine can read: "
+            f"chmod o-rx {directory}"
+        )
+        yield view.message(key, text)
+
+
 def _settings_files(config: BrokerConfig) -> Iterator[SecretFile]:
     """The files of properties with a secret in them, and the stores of keys that settings name."""
     for setting in _all_settings(config):
@@ -478,4 +505,5 @@ RULES: Final[tuple[Callable[[View], Iterator[ConfigMessage]], ...]] = (
     _open_http_port,
     _certificates,
     _public_files,
+    _public_metadata,
 )

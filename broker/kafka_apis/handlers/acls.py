@@ -21,7 +21,7 @@ from barnabas.broker.kafka_apis.authorization import denied, is_allowed
 from barnabas.broker.metadata.image import MetadataImage
 from barnabas.broker.pending import Pending
 from barnabas.broker.request import RequestContext, api
-from barnabas.broker.security.auth_helper import Check
+from barnabas.broker.security.decisions import Check
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.errors import ApiError, ErrorCode, ProtocolError
 from barnabas.protocol.messages.acls import (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
 from barnabas.broker.broker import AUTHORIZED_OPERATIONS_OMITTED, Broker
@@ -11,13 +11,12 @@ from barnabas.broker.kafka_apis.api_checks import checks_of
 from barnabas.broker.kafka_apis.authorization import allowed_names, denied, is_allowed, split
 from barnabas.broker.kafka_apis.authorized_operations import cluster_operations, topic_operations
 from barnabas.broker.kafka_apis.auto_topic_creation import create_topics_on_demand
-from barnabas.broker.metadata.cluster_answers import CacheKey
 from barnabas.broker.metadata.image import MetadataImage
-from barnabas.broker.metadata.topic_answers import MakeTopic
+from barnabas.broker.metadata.topic_answers import KeptTopics, MakeTopic
 from barnabas.broker.metadata.topics import PartitionImage, TopicImage
 from barnabas.broker.pending import Pending
 from barnabas.broker.request import RequestContext, api
-from barnabas.broker.security.auth_helper import Check
+from barnabas.broker.security.decisions import Check
 from barnabas.config.catalogue.log import AUTO_CREATE_TOPICS_ENABLE
 from barnabas.config.catalogue.server import MAX_REQUEST_PARTITION_SIZE_LIMIT
 from barnabas.protocol.api_keys import ApiKey
@@ -59,25 +58,23 @@ def metadata(
         rejected = [_no_topic(t.name or "", ErrorCode.INVALID_REQUEST, t.topic_id) for t in asked]
         return MetadataResponse(topics=rejected, error_code=ErrorCode.INVALID_REQUEST)
 
-    wanted = _wanted(broker.image, asked)
-    refused: list[Response.MetadataResponseTopic] = []
+    image = broker.image
+    wanted = _wanted(image, asked)
+    refused: Sequence[Response.MetadataResponseTopic] = ()
     if broker.auth is not None:
         wanted, refused = _describable(broker, context, wanted)
 
     def respond(failures: dict[str, ErrorCode]) -> MetadataResponse:
         topics = [_asked_topic(broker, context, request, once, failures) for once in wanted]
-        return _metadata_response(broker, context, request, [*topics, *refused])
+        return _metadata_response(broker, context, request, [*topics, *refused] if refused else topics)
 
-    missing = _missing(broker.image, wanted)
+    missing = _missing(image, wanted)
     if missing and request.allow_auto_topic_creation and broker.config[AUTO_CREATE_TOPICS_ENABLE]:
         denied_names = _not_creatable(broker, context, missing)
         if denied_names:
             wanted = [once for once in wanted if once[0] not in denied_names]
-            refused[:0] = [
-                _no_topic(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-                for name in missing
-                if name in denied_names
-            ]
+            failed = [name for name in missing if name in denied_names]
+            refused = [*(_no_topic(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for name in failed), *refused]
             missing = [name for name in missing if name not in denied_names]
         if missing:
             return create_topics_on_demand(broker, missing, context).then(respond)
@@ -131,30 +128,34 @@ def _all_topics(
     broker: Broker, context: RequestContext, request: MetadataRequest
 ) -> EncodedArray | list[Response.MetadataResponseTopic | Encoded]:
     """All topics that the client may describe. Those of one client only are not kept for others."""
-    make, topics = _maker(broker, context, request), broker.image.topics
-    allowed = allowed_names(broker, context, _DESCRIBE_ANY, topics)
-    key = _cache_key(broker, context, request)
-    if key is None:
-        return [make(topic) for name, topic in topics.items() if name in allowed]
-    version, with_operations = context.api_version, request.include_topic_authorized_operations
-    answers = broker.topic_answers
-    if all(name in allowed for name in topics) if broker.auth is not None else True:
-        return answers.everything(topics, make, version, key, with_operations=with_operations)
-    return [
-        answers.one(topic, make, version, key, with_operations=with_operations)
-        for name, topic in topics.items()
-        if name in allowed
-    ]
+    image = broker.image
+    make, topics = _maker(broker, context, request), image.topics
+    kept = _kept_topics(broker, image, context, request)
+    shown: Collection[TopicImage] = topics.values()
+    if broker.auth is not None:
+        allowed = broker.auth.filter(context, _DESCRIBE_ANY, topics)
+        shown = [topic for name, topic in topics.items() if name in allowed]
+    if kept is None:
+        return [make(topic) for topic in shown]
+    if len(shown) == len(topics):
+        return kept.everything(topics, make)
+    return [kept.one(topic, make) for topic in shown]
 
 
-def _cache_key(broker: Broker, context: RequestContext, request: MetadataRequest) -> CacheKey | None:
-    """Under which encoded topics may be kept, for every client; None where they are those of one.
+def _kept_topics(
+    broker: Broker, image: MetadataImage, context: RequestContext, request: MetadataRequest
+) -> KeptTopics | None:
+    """The encoded topics that are kept for every client; None where they are those of one.
 
     The operations that a client may carry out are its own where there is an authorizer.
     """
-    if broker.auth is not None and request.include_topic_authorized_operations:
+    with_operations = request.include_topic_authorized_operations
+    if with_operations and broker.auth is not None:
         return None
-    return broker.cluster.cache_key(broker.image, context.connection)
+    key = broker.cluster.cache_key(image, context.connection)
+    if key is None:
+        return None
+    return broker.topic_answers.kept(context.api_version, key, with_operations=with_operations)
 
 
 def _asked_topic(
@@ -166,19 +167,13 @@ def _asked_topic(
 ) -> Response.MetadataResponseTopic | Encoded:
     (name, topic_id), image = wanted, broker.image
     topic = image.topic_by_id(topic_id) if name is None else image.topics.get(name)
-    with_operations = request.include_topic_authorized_operations
     if topic is not None:
-        make = _maker(broker, context, request)
-        key = _cache_key(broker, context, request)
-        if key is None:
-            return make(topic)
-        return broker.topic_answers.one(
-            topic, make, context.api_version, key, with_operations=with_operations
-        )
+        make, kept = _maker(broker, context, request), _kept_topics(broker, image, context, request)
+        return make(topic) if kept is None else kept.one(topic, make)
     if name is None:
         return _no_topic(None, ErrorCode.UNKNOWN_TOPIC_ID, topic_id)
     missing = _no_topic(name, failures.get(name) or _why_missing(name))
-    if with_operations:
+    if request.include_topic_authorized_operations:
         missing.topic_authorized_operations = topic_operations(broker, context, name)
     return missing
 

@@ -64,18 +64,14 @@ def produce(
         entries, is_transactional = entries_of(broker, context, request)
     except CorruptRecordError as error:
         return _refused(request, ErrorCode.CORRUPT_MESSAGE, str(error))
-    denied: set[str] = set()
-    if broker.auth is not None:
-        if is_transactional and not _may_use_id(broker.auth, context, request.transactional_id):
-            return _refused(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        denied = _denied_names(broker.auth, context, entries)
+    auth = broker.auth
     try:
-        if denied:
-            results = _append_allowed(
-                broker, context, request, entries, denied, is_transactional=is_transactional
-            )
-        else:
+        if auth is None:
             results = _append(broker, context, request, entries, is_transactional=is_transactional)
+        else:
+            results = _append_allowed(
+                broker, auth, context, request, entries, is_transactional=is_transactional
+            )
     except ApiError as error:
         return _refused(request, error.code)
     if isinstance(results, Pending):
@@ -103,30 +99,24 @@ def _append(
     )
 
 
-def _may_use_id(auth: AuthHelper, context: RequestContext, transactional_id: str | None) -> bool:
-    return transactional_id is not None and auth.authorize(context, _WRITE_ID, transactional_id)
-
-
-def _denied_names(auth: AuthHelper, context: RequestContext, entries: list[AppendEntry]) -> set[str]:
-    """The topics to which the client may not write. One of an unknown id is reported as that."""
-    names = [entry[0] for entry in entries if entry[0] is not None]
-    allowed = auth.filter(context, _WRITE, names)
-    return {name for name in names if name not in allowed}
-
-
 def _append_allowed(
     broker: Broker,
+    auth: AuthHelper,
     context: RequestContext,
     request: ProduceRequest,
     entries: list[AppendEntry],
-    denied: set[str],
     *,
     is_transactional: bool,
 ) -> list[AppendResult] | Pending[list[AppendResult]]:
-    """Appends to the topics that are not denied. Partitions of the others fail, whether they exist or not.
+    """Appends to the topics that the client may write to. Partitions of the others fail, whether they exist or not.
 
-    Raises ApiError where the request as a whole cannot be what it says.
+    Raises ApiError where the request as a whole cannot be what it says, or its transactional id is denied.
     """
+    if is_transactional and not _may_use_id(auth, context, request.transactional_id):
+        raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    denied = _denied_names(auth, context, entries)
+    if not denied:
+        return _append(broker, context, request, entries, is_transactional=is_transactional)
     allowed = [entry for entry in entries if entry[0] not in denied]
     refusal = AppendError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, None)
 
@@ -138,6 +128,17 @@ def _append_allowed(
         return merged([])
     results = _append(broker, context, request, allowed, is_transactional=is_transactional)
     return results.then(merged) if isinstance(results, Pending) else merged(results)
+
+
+def _may_use_id(auth: AuthHelper, context: RequestContext, transactional_id: str | None) -> bool:
+    return transactional_id is not None and auth.authorize(context, _WRITE_ID, transactional_id)
+
+
+def _denied_names(auth: AuthHelper, context: RequestContext, entries: list[AppendEntry]) -> set[str]:
+    """The topics to which the client may not write. One of an unknown id is reported as that."""
+    names = [entry[0] for entry in entries if entry[0] is not None]
+    allowed = auth.filter(context, _WRITE, names)
+    return {name for name in names if name not in allowed}
 
 
 def _answer(

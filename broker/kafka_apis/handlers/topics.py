@@ -20,7 +20,8 @@ from barnabas.broker.kafka_apis.authorization import allowed_names, denied, is_a
 from barnabas.broker.metadata.image import MetadataImage
 from barnabas.broker.pending import Pending
 from barnabas.broker.request import PartitionCharge, RequestContext, api
-from barnabas.broker.security.auth_helper import EVERYTHING, Check
+from barnabas.broker.security.auth_helper import EVERYTHING
+from barnabas.broker.security.decisions import Check
 from barnabas.config.catalogue.server import DELETE_TOPIC_ENABLE
 from barnabas.config.describe import describe_new_topic
 from barnabas.protocol.api_keys import ApiKey

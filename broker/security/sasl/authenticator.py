@@ -77,12 +77,9 @@ WRONG_FIRST_REQUEST: Final = (
 )
 
 _HEADER_BYTES: Final = 8
-_NUMBER: Final = slice(4, 8)
-"""Where a request has the number that its response begins with."""
+"""Of a request: API key, version, and the number that its response begins with."""
 
 _NO_ERROR: Final = b"\0\0"
-_ERROR_CODE: Final = slice(4, 6)
-"""Where an ApiVersions response has its error code: behind a header that never has more than the request's number."""
 
 
 class SaslState(Enum):
@@ -248,7 +245,7 @@ class SaslAuthenticator:
             raise ProtocolError("a second ApiVersions request before the login")
         answer = self._doors.api_versions_before_login(self._connection, frame)
         data = b"".join(answer)  # type: ignore[arg-type]  # no records
-        rejected = data[_ERROR_CODE] != _NO_ERROR
+        rejected = data[4:6] != _NO_ERROR  # behind a header that never has more than the request's number
         self.state = SaslState.HANDSHAKE_OR_VERSIONS_REQUEST if rejected else SaslState.HANDSHAKE_REQUEST
         return Step(Fate.CONTINUE, [data])
 
@@ -258,7 +255,7 @@ class SaslAuthenticator:
         self._has_headers = form.version >= 1
         mechanisms = self._listener.mechanisms
         mechanism = mechanisms.get(request.mechanism)
-        number = frame[_NUMBER]
+        number = frame[4:_HEADER_BYTES]
         if mechanism is None:
             response = SaslHandshakeResponse(
                 error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=list(mechanisms)
@@ -294,7 +291,7 @@ class SaslAuthenticator:
         request, _ = form.decode(frame, end, len(frame))
         assert isinstance(request, SaslAuthenticateRequest)
         self._supports_reauthentication |= form.version > 0
-        return self._evaluate(_Round(request.auth_bytes, form, frame[_NUMBER]))
+        return self._evaluate(_Round(request.auth_bytes, form, frame[4:_HEADER_BYTES]))
 
     def _evaluate(self, current: _Round) -> Step:
         self._rounds += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from barnabas.broker.fetch.context import FetchContext, FetchParams
+from barnabas.broker.fetch.session import NO_SESSION, FetchSession, NamedTopic
 from barnabas.protocol.codec import encode
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.fetch import FetchResponse
@@ -130,6 +131,25 @@ def test_the_size_of_a_response_without_a_session() -> None:
     assert context.response_bytes(answers, 12) == 4 + len(encode(context.response(answers), 12))
 
 
+def test_the_size_of_a_response_that_has_everything() -> None:
+    """Of a client that fetches again and again without a session."""
+    partitions = Reader().context(epoch=-1, wanted=[("a", 0), ("b", 1)]).partitions
+    session = FetchSession(
+        NO_SESSION,
+        {entry.key: entry for entry in partitions},
+        privileged=False,
+        uses_topic_ids=False,
+        now_ms=0,
+    )
+    named = [NamedTopic(str(entry.topic), entry.topic_id, [entry]) for entry in partitions]
+    context = FetchContext(partitions, session=session, named=named)
+    answers = [nothing(entry, records=b"batch") for entry in partitions]
+    size = context.response_bytes(answers, 12)
+    response = context.response(answers)
+    assert told(response) == [("a", 0), ("b", 1)]
+    assert size == 4 + len(encode(response, 12))
+
+
 def test_an_error_of_the_session_has_the_size_of_an_empty_response() -> None:
     context = FetchContext(error=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
     assert context.response_bytes([], 12) == 4 + len(encode(FetchResponse(), 12))
@@ -146,6 +166,7 @@ def test_a_throttled_response_is_empty_and_its_session_has_the_news_later() -> N
     wrong = context.throttled_response(5)
     assert (wrong.error_code, wrong.session_id) == (ErrorCode.INVALID_FETCH_SESSION_EPOCH, session_id)
     assert context.response_bytes(answers, 12) == 4 + len(encode(FetchResponse(), 12))
+    assert context.response(answers).error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
     assert told(later.response(answers)) == [("a", 0)]
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from barnabas.broker.kafka_apis.authorization import allowed_names, denied, is_allowed, split
 from barnabas.broker.request import RequestContext
-from barnabas.broker.security.auth_helper import Check
+from barnabas.broker.security.decisions import Check
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.acls import AclOperation, AclResourceType

@@ -56,11 +56,14 @@ def test_cached_entries_equal_fresh_ones() -> None:
         expected = response([make(each) for each in topics.values()], version)
         for _ in range(2):
             assert (
-                response(answers.everything(topics, make, version, ALONE, with_operations=False), version)
+                response(
+                    answers.kept(version, ALONE, with_operations=False).everything(topics, make), version
+                )
                 == expected
             )
             one_by_one = [
-                answers.one(each, make, version, ALONE, with_operations=False) for each in topics.values()
+                answers.kept(version, ALONE, with_operations=False).one(each, make)
+                for each in topics.values()
             ]
             assert response(one_by_one, version) == expected
             mixed = [*one_by_one[:1], *(make(each) for each in list(topics.values())[1:])]
@@ -70,10 +73,10 @@ def test_cached_entries_equal_fresh_ones() -> None:
 def test_an_entry_is_cached_while_the_topic_is_unchanged() -> None:
     answers, make, it = TopicAnswers(), Maker(), topic("a")
     for _ in range(3):
-        answers.one(it, make, 12, ALONE, with_operations=False)
-        answers.everything({"a": it}, make, 12, ALONE, with_operations=False)
+        answers.kept(12, ALONE, with_operations=False).one(it, make)
+        answers.kept(12, ALONE, with_operations=False).everything({"a": it}, make)
     assert make.made == ["a"]
-    answers.one(topic("a", 3), make, 12, ALONE, with_operations=False)
+    answers.kept(12, ALONE, with_operations=False).one(topic("a", 3), make)
     assert make.made == ["a", "a"]
 
 
@@ -81,28 +84,28 @@ def test_versions_and_operations_are_cached_separately() -> None:
     answers, make, it = TopicAnswers(), Maker(), topic("a")
     kinds = [(version, with_operations) for version in (8, 12) for with_operations in (False, True)]
     for version, with_operations in kinds * 2:
-        answers.one(it, make, version, ALONE, with_operations=with_operations)
+        answers.kept(version, ALONE, with_operations=with_operations).one(it, make)
     assert len(make.made) == len(kinds)
 
 
 def test_entries_no_longer_requested_are_evicted() -> None:
     answers, make, it = TopicAnswers(), Maker(), topic("a")
     for version in range(KINDS_KEPT + 1):
-        answers.one(it, make, version, ALONE, with_operations=False)
+        answers.kept(version, ALONE, with_operations=False).one(it, make)
     made = len(make.made)
-    answers.one(it, make, 1, ALONE, with_operations=False)  # cached
+    answers.kept(1, ALONE, with_operations=False).one(it, make)  # cached
     assert len(make.made) == made
-    answers.one(it, make, 0, ALONE, with_operations=False)  # the oldest kind was evicted
+    answers.kept(0, ALONE, with_operations=False).one(it, make)  # the oldest kind was evicted
     assert len(make.made) == made + 1
 
 
 def test_entries_of_deleted_topics_are_removed() -> None:
     answers, make = TopicAnswers(), Maker()
     a, b = topic("a"), topic("b")
-    answers.everything({"a": a, "b": b}, make, 12, ALONE, with_operations=False)
-    answers.everything({"b": b}, make, 12, ALONE, with_operations=False)
+    answers.kept(12, ALONE, with_operations=False).everything({"a": a, "b": b}, make)
+    answers.kept(12, ALONE, with_operations=False).everything({"b": b}, make)
     assert make.made == ["a", "b"]
-    answers.one(a, make, 12, ALONE, with_operations=False)
+    answers.kept(12, ALONE, with_operations=False).one(a, make)
     assert make.made == ["a", "b", "a"]
 
 
@@ -144,13 +147,13 @@ def test_deleted_topics_leave_nothing_in_the_cache() -> None:
     going, staying = image.topics["going"], image.topics["staying"]
     for version in (9, 12):
         for each in (going, staying):
-            answers.one(each, make, version, ALONE, with_operations=False)
+            answers.kept(version, ALONE, with_operations=False).one(each, make)
     image, delta = replayed(image, [RemoveTopicRecord(topic_id=going.topic_id)])
     answers.apply(image, delta)
     make.made.clear()
     for version in (9, 12):
         for each in (going, staying):
-            answers.one(each, make, version, ALONE, with_operations=False)
+            answers.kept(version, ALONE, with_operations=False).one(each, make)
     assert make.made == ["going", "going"]
 
 
@@ -158,7 +161,7 @@ def test_listeners_are_cached_separately() -> None:
     answers, make, it = TopicAnswers(listeners=2), Maker(), topic("a")
     for listener in ("INSIDE", "OUTSIDE") * 2:
         for version in range(KINDS_KEPT):
-            answers.one(it, make, version, CacheKey(listener, None), with_operations=False)
+            answers.kept(version, CacheKey(listener, None), with_operations=False).one(it, make)
     assert len(make.made) == 2 * KINDS_KEPT
 
 
@@ -166,6 +169,6 @@ def test_a_change_of_the_brokers_drops_every_entry() -> None:
     answers, make, it = TopicAnswers(), Maker(), topic("a")
     before: dict[int, BrokerRegistration] = {}
     for brokers in (before, before, {}, before):
-        answers.one(it, make, 12, CacheKey("", brokers), with_operations=False)
-        answers.everything({"a": it}, make, 12, CacheKey("", brokers), with_operations=False)
+        answers.kept(12, CacheKey("", brokers), with_operations=False).one(it, make)
+        answers.kept(12, CacheKey("", brokers), with_operations=False).everything({"a": it}, make)
     assert make.made == ["a"] * 3

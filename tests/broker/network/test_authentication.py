@@ -314,6 +314,28 @@ def test_a_login_that_takes_too_long_is_ended(
     assert late.is_closed()
 
 
+def test_a_login_that_takes_long_gives_way(
+    harness: LoginHarness, client: LoginClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    client.handshake()
+    done, second = harness.client("192.0.2.8"), harness.client("192.0.2.9")
+    done.log_in()
+    harness.timer.advance(1)
+    harness.client("192.0.2.10")
+    logins, now = harness.authentications, harness.timer.time()
+    listener = client.connection.info.listener_name
+    assert list(logins.begun_before(now - 1)) == [client.connection, second.connection]
+    assert list(logins.begun_before(now - 1, listener)) == [client.connection, second.connection]
+    assert list(logins.begun_before(now - 1, "ANOTHER")) == []
+    second.connection.closing = True
+    assert len(list(logins.begun_before(now))) == 2
+    logins.give_way(client.connection)
+    assert client.is_closed()
+    assert harness.probe.failed_authentications == 1
+    assert "there are too many connections" in caplog.text
+
+
 def test_unfinished_frames_are_charged_and_the_largest_lose(
     harness: LoginHarness, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -199,7 +199,9 @@ def test_the_listener_between_brokers_is_protected_from_the_limits_of_all() -> N
     assert dict(quotas.accept_rates()) == {None: 1.0, "A": 1.0, "B": 2.0}
     quotas.admit("B", "192.0.2.2")
     assert quotas.excess == 1
+    assert not quotas.has_maximum("B")
     quotas.change_limits(limits._replace(max_connections_per_listener={"B": 1}))
+    assert quotas.has_maximum("B")
     assert not quotas.may_accept("B")
 
 

@@ -652,6 +652,87 @@ def test_who_is_logging_in_makes_room_for_the_listener_between_brokers(run: Run)
     run(dialogue())
 
 
+@pytest.mark.parametrize("limit", [{"max_connections": 3}, {"max_connections_per_listener": {"SASL": 3}}])
+def test_who_is_logging_in_for_long_makes_room_for_the_next(
+    run: Run, limit: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clients that hold all connections, and never log in, do not keep out one that has a password."""
+    monkeypatch.setattr(socket_server, "LOGIN_GRACE_S", 0.0)
+
+    async def dialogue() -> None:
+        async with harness(SASL, secure=secured, **limit) as home:
+            attackers = [await Client.dials(home.ports["SASL"]) for _ in range(3)]
+            for attacker in attackers:
+                attacker.writer.write(HANDSHAKE)
+                await attacker.answer()
+            clients = [await Client.dials(home.ports["SASL"]) for _ in range(3)]
+            for client in clients:
+                client.writer.write(HANDSHAKE + token("pencil"))
+                await client.answer()
+                await client.answer()
+            assert [await one.sees_the_end() for one in attackers] == [True, True, True]
+            late = await Client.dials(home.ports["SASL"])  # nobody gives way who has logged in
+            late.writer.write(HANDSHAKE + token("pencil"))
+            assert [await client.asks("echo one") for client in clients] == [b"one"] * 3
+            assert home.probe.listener("SASL").connection_count == 3
+            assert home.probe.listener("SASL").failed_authentications == 3
+            await clients[0].leaves()
+            await late.answer()
+            await late.answer()
+            assert await late.asks("echo at last") == b"at last"
+            await asyncio.gather(*(client.leaves() for client in (*attackers, *clients[1:], late)))
+
+    run(dialogue())
+
+
+def test_a_login_has_time_before_it_makes_room(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def dialogue() -> None:
+        async with harness(Address(), SASL, secure=secured, max_connections=1) as home:
+            slow = await Client.dials(home.ports["SASL"])
+            slow.writer.write(HANDSHAKE)
+            await slow.answer()
+            waits = await Client.dials(home.port)
+            waits.send("echo one")
+            slow.writer.write(token("wrong"))
+            assert b"Authentication failed" in await slow.answer()
+            assert await waits.answer() == b"one"
+            await waits.leaves()
+            late = await Client.dials(home.ports["SASL"])
+            late.writer.write(HANDSHAKE)
+            await late.answer()
+            waits = await Client.dials(home.port)
+            waits.send("echo two")
+            monkeypatch.setattr(socket_server, "LOGIN_GRACE_S", 0.0)
+            home.server._sweep_now()
+            assert await waits.answer() == b"two"
+            assert await late.sees_the_end()
+            await asyncio.gather(*(client.leaves() for client in (slow, late, waits)))
+
+    run(dialogue())
+
+
+def test_who_logs_in_before_it_would_make_room_keeps_its_place(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(socket_server, "LOGIN_GRACE_S", 0.0)
+
+    async def dialogue() -> None:
+        async with harness(Address(), SASL, secure=secured, max_connections=1) as home:
+            client = await Client.dials(home.ports["SASL"])
+            client.writer.write(HANDSHAKE)
+            await client.answer()
+            client.writer.write(token("pencil"))
+            await client.answer()
+            next_one = await Client.dials(home.port)  # the listener still accepts
+            next_one.send("echo two")
+            assert await client.asks("echo one") == b"one"
+            await client.leaves()
+            assert await next_one.answer() == b"two"
+            await next_one.leaves()
+
+    run(dialogue())
+
+
 def test_who_does_not_log_in_in_time_is_sent_away(run: Run) -> None:
     async def dialogue() -> None:
         async with harness(Address(), SASL, secure=secured, authentication_timeout_ms=40) as home:

@@ -7,14 +7,9 @@ import logging
 import pytest
 
 from barnabas.broker.request import ConnectionInfo, KafkaPrincipal, RequestContext
-from barnabas.broker.security.auth_helper import (
-    EVERYTHING,
-    MAX_KEPT,
-    MAX_KEPT_CHARACTERS,
-    AuthHelper,
-    Check,
-)
+from barnabas.broker.security.auth_helper import EVERYTHING, AuthHelper
 from barnabas.broker.security.authorizer import TRACE, Action, audit
+from barnabas.broker.security.decisions import Check
 from barnabas.config.broker_config import BrokerConfig
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.messages.acls import AclOperation, AclResourceType
@@ -126,15 +121,22 @@ def test_names_are_filtered_with_the_number_of_their_references() -> None:
     assert (helper.allowed, helper.denied) == (4, 1)
 
 
-def test_a_client_cannot_have_much_kept() -> None:
-    authorizer = Counting()
+def test_what_only_filters_is_kept_where_it_is_denied_too() -> None:
+    authorizer = Counting(acl("t"))
     helper, context = AuthHelper(authorizer), fetch(connection())
-    for number in range(MAX_KEPT + 1):
-        helper.authorize(context, READ_QUIET, str(number))
-    helper.authorize(context, READ_QUIET, "0")
-    assert len(authorizer.asked) == MAX_KEPT + 2
-    decisions = context.connection.decisions
-    assert sum(map(len, decisions.by_check.values())) == 2
+    for _ in range(2):
+        assert helper.filter(context, READ_QUIET, ["t", "hidden"]) == {"t"}
+    assert [action.name for action in authorizer.asked] == ["t", "hidden"]
+    assert (helper.allowed, helper.denied) == (2, 2)
+
+
+def test_an_authorizer_that_answers_too_little_is_not_believed() -> None:
+    class Silent(AuthorizerWithAcls):
+        def authorize(self, context, actions):  # type: ignore[no-untyped-def]  # as the base class
+            return super().authorize(context, actions[:1])
+
+    with pytest.raises(ValueError, match="shorter"):
+        AuthHelper(Silent(acl("t"), acl("u"))).filter(fetch(connection()), READ, ["t", "u"])
 
 
 def test_any_resource_of_a_type() -> None:
@@ -174,20 +176,3 @@ def test_decisions_of_an_authorizer_that_has_no_generation_are_not_kept() -> Non
 
 def test_without_an_authorizer_everything_is_in_what_is_allowed() -> None:
     assert "t" in EVERYTHING
-
-
-def test_checks_are_named() -> None:
-    assert repr(READ_QUIET) == "<Check READ TOPIC quiet>"
-
-
-def test_decisions_about_long_names_are_not_kept() -> None:
-    """A name may have 32,767 bytes, and is the client's choice."""
-    authorizer = Counting()
-    helper, context = AuthHelper(authorizer), fetch(connection())
-    for length in (MAX_KEPT_CHARACTERS, MAX_KEPT_CHARACTERS + 1):
-        for _ in range(2):
-            helper.authorize(context, READ_QUIET, "n" * length)
-            helper.authorized_operations(context, AclResourceType.GROUP, "g" * length)
-    decisions = context.connection.decisions
-    assert [list(known) for known in decisions.by_check.values()] == [["n" * MAX_KEPT_CHARACTERS]]
-    assert list(decisions.operations) == [(AclResourceType.GROUP, "g" * MAX_KEPT_CHARACTERS)]

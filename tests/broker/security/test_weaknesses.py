@@ -394,6 +394,33 @@ def test_a_file_is_named_once() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("lines", "place"),
+    [
+        (["log.dir=/one"], ("/etc/f line 6: log.dir", "/one")),
+        (["log.dirs=/one/,/two"], ("/etc/f line 6: log.dirs", "/one")),
+        (["log.dirs=/one", "metadata.log.dir=/meta"], ("/etc/f line 7: metadata.log.dir", "/meta")),
+        (["log.dir=/one", "listener.name.sasl.sasl.enabled.mechanisms=PLAIN"], None),
+    ],
+)
+def test_keys_of_users_that_every_user_of_the_machine_can_read(
+    lines: list[str], place: tuple[str, str] | None
+) -> None:
+    def said(public: Callable[[str], bool]) -> list[str]:
+        login = ["listeners=SASL://127.0.0.1:9092", "sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-512"]
+        return [line for line in told(*login, "", STANDARD, *lines, public=public) if "SCRAM" in line]
+
+    assert said(lambda _: False) == []
+    if place is None:
+        assert said(everything) == []
+        return
+    setting, directory = place
+    metadata, first = f"{directory}/__cluster_metadata-0", f"{directory}/bootstrap.checkpoint"
+    text = f"{setting} has the keys of SCRAM's users in {{}}, which every user of this machine can read: chmod o-rx "
+    assert said(everything) == [text.format(f"{metadata} and {first}") + directory]
+    assert said(first.__eq__) == [text.format(first) + directory]
+
+
 def test_a_setting_from_elsewhere_is_in_no_file() -> None:
     config = BrokerConfig.of(
         b"listeners=SSL://:9093",
