@@ -33,7 +33,7 @@ from barnabas.broker.membership.forwarding import ForwardingManager, ForwardResu
 from barnabas.broker.metadata.image import BROKER_RESOURCE
 from barnabas.broker.pending import Pending, completed
 from barnabas.broker.request import ApiHandler, NoResponse, RequestContext
-from barnabas.broker.security.auth_helper import Check
+from barnabas.broker.security.decisions import Check
 from barnabas.protocol.api_keys import (
     ApiKey,
     known_versions,
