@@ -306,7 +306,7 @@ def test_kafka_python_has_the_rights_that_everybody_has(home: Home) -> None:
 
 def test_librdkafka_has_the_rights_that_everybody_has(home: Home) -> None:
     producer = Producer({"bootstrap.servers": home.logins.broker.bootstrap, "log_level": 0})
-    codes: list[int | None] = []
+    codes: list[object] = []
     for topic in (new_topic(), "closed"):
         producer.produce(topic, b"x", on_delivery=lambda error, _: codes.append(error and error.code()))
         assert producer.flush(LIMIT_S) == 0
