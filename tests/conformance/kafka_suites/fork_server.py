@@ -1,0 +1,71 @@
+"""Starts `barnabas serve` for the tests of Kafka's suites by forks of one process, which spares each start the imports.
+
+Each line of standard input is a JSON object: `properties` (a server.properties), `output` (a file for both streams of
+the broker), `environment` (more variables) and `scram` (users for a directory that is not formatted yet). The answer
+is a line with the id of the new process. At the end of the input this process ends, and leaves the brokers alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import signal
+import sys
+from typing import Any
+
+from barnabas.cli import serve
+
+IMPORTED_LATE = ("barnabas.broker.startup.serving", "barnabas.broker.startup.server", "uvloop", "ssl")
+
+
+def main() -> None:
+    """Serves until the end of the input."""
+    for name in IMPORTED_LATE:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+    for line in sys.stdin:
+        pid = os.fork()
+        if pid == 0:
+            _become_broker(json.loads(line))
+        print(pid, flush=True)
+        _reap()
+
+
+def _become_broker(wanted: dict[str, Any]) -> None:
+    status = 1
+    try:
+        output = os.open(wanted["output"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        for source, target in ((nothing, 0), (output, 1), (output, 2)):
+            os.dup2(source, target)
+        os.environ.update(wanted["environment"])
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        if wanted["scram"]:
+            _format(wanted["properties"], wanted["scram"])
+        status = serve.main([wanted["properties"]])
+    except SystemExit as ended:
+        status = ended.code if isinstance(ended.code, int) else 1
+    finally:
+        sys.stdout.flush()
+        os._exit(status)
+
+
+def _format(properties: str, users: list[str]) -> None:
+    from barnabas.cli.main import main as command_line
+
+    words = ["storage", "format", "--config", properties, "--cluster-id", "4L6g3nShT-eMCtK--X86sw", "-g"]
+    for user in users:
+        words += ["--add-scram", user]
+    command_line(words, standalone_mode=False)
+
+
+def _reap() -> None:
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
+if __name__ == "__main__":
+    main()
