@@ -2,7 +2,7 @@
 
 Each line of standard input is a JSON object: `properties` (a server.properties), `output` (a file for both streams of
 the broker), `environment` (more variables) and `scram` (users for a directory that is not formatted yet). The answer
-is a line with the id of the new process. At the end of the input this process ends, and leaves the brokers alone.
+is a line with the id of the new process. At the end of the input this process ends, and the brokers with it.
 """
 
 from __future__ import annotations
@@ -13,11 +13,15 @@ import json
 import os
 import signal
 import sys
-from typing import Any
+from types import FrameType
+from typing import Any, Final
 
 from barnabas.cli import serve
 
-IMPORTED_LATE = ("barnabas.broker.startup.serving", "barnabas.broker.startup.server", "uvloop", "ssl")
+IMPORTED_LATE: Final = ("barnabas.broker.startup.serving", "barnabas.broker.startup.server", "uvloop", "ssl")
+
+
+_running: Final[set[int]] = set()
 
 
 def main() -> None:
@@ -25,12 +29,18 @@ def main() -> None:
     for name in IMPORTED_LATE:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
+    signal.signal(signal.SIGCHLD, _reap)
     for line in sys.stdin:
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
         pid = os.fork()
         if pid == 0:
             _become_broker(json.loads(line))
+        _running.add(pid)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
         print(pid, flush=True)
-        _reap()
+    for pid in tuple(_running):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def _become_broker(wanted: dict[str, Any]) -> None:
@@ -41,7 +51,8 @@ def _become_broker(wanted: dict[str, Any]) -> None:
         for source, target in ((nothing, 0), (output, 1), (output, 2)):
             os.dup2(source, target)
         os.environ.update(wanted["environment"])
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
         if wanted["scram"]:
             _format(wanted["properties"], wanted["scram"])
         status = serve.main([wanted["properties"]])
@@ -61,10 +72,10 @@ def _format(properties: str, users: list[str]) -> None:
     command_line(words, standalone_mode=False)
 
 
-def _reap() -> None:
+def _reap(number: int, frame: FrameType | None) -> None:
     with contextlib.suppress(ChildProcessError):
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
+        while (pid := os.waitpid(-1, os.WNOHANG)[0]) != 0:
+            _running.discard(pid)
 
 
 if __name__ == "__main__":

@@ -27,3 +27,13 @@ class Groups(ByListener):
     """The same, where each is a group: ACLs are those of `Group:client`."""
 
     kind = "Group"
+
+
+class Unauthorized:
+    """Each client is a user who may do nothing."""
+
+    def build(self, context: AuthenticationContext) -> tuple[str, str]:
+        """The principal."""
+        return "User", context.authorization_id or "Unauthorized"
+
+    serialize = staticmethod(serialized_principal)

@@ -17,10 +17,20 @@ TABLE: Final = HERE / "suites.toml"
 MAIN: Final = HERE / "java" / "barnabas" / "suites" / "RunSuites.java"
 SEAMS: Final = (
     HERE / "java" / "kafka" / "server" / "QuorumTestHarness.java",
-    HERE / "java" / "org" / "apache" / "kafka" / "common" / "test" / "junit" / "RaftClusterInvocationContext.java",
+    HERE
+    / "java"
+    / "org"
+    / "apache"
+    / "kafka"
+    / "common"
+    / "test"
+    / "junit"
+    / "RaftClusterInvocationContext.java",
 )
 """The classes of ours that stand in for Kafka's of the same name."""
 JVM: Final = ("-Xmx1g", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-OmitStackTraceInFastThrow")
+PAGE: Final = "docs/architecture/kafka-tests.md"
+TABLE_HEAD: Final = "| class of Kafka | cases that run | what does not, and why |\n"
 SAME_PROCESS: Final = "the same process is tested as Combined"
 LIMIT_S: Final = 3600
 """For all suites together, on a machine that has much else to do."""
@@ -89,13 +99,14 @@ def failures(suite: Suite, cases: Sequence[Case]) -> str:
     return "\n\n".join(lines)
 
 
-def page_section(table: Sequence[Suite]) -> str:
-    """The table of the documents."""
-    rows = ["| class of Kafka | cases that run | what does not, and why |", "| --- | --- | --- |"]
+def page_with(table: Sequence[Suite]) -> str:
+    """The page with this table."""
+    head, _, _ = (ROOT / PAGE).read_text().partition(TABLE_HEAD)
+    rows = []
     for suite in table:
         parts = [f"`{method}`: {reason}" for method, reason in sorted(suite.left_out.items())]
         rows.append(f"| `{suite.name}` | {suite.cases or 'none'} | {'; '.join(parts) or suite.reason} |")
-    return "\n".join(rows) + "\n"
+    return head + TABLE_HEAD + "| --- | --- | --- |\n" + "\n".join(rows) + "\n"
 
 
 def _unescaped(text: str) -> str:

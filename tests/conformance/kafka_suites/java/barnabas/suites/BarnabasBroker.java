@@ -60,8 +60,13 @@ public class BarnabasBroker extends BrokerServer {
         return broker;
     }
 
-    BrokerProcess process() {
-        return process;
+    /** The same process before another configuration. */
+    public BarnabasBroker named(KafkaConfig other) {
+        BarnabasBroker broker = StandIns.unconstructed(BarnabasBroker.class);
+        broker.config = other;
+        broker.process = process;
+        broker.controller = controller;
+        return broker;
     }
 
     public BarnabasController controller() {
@@ -283,7 +288,7 @@ public class BarnabasBroker extends BrokerServer {
 
         @Override
         public boolean hasAliveBroker(int id) {
-            return id == broker.config.brokerId() && broker.process.isRunning();
+            return broker.process.isRunning();
         }
 
         private static LeaderAndIsr leaderAndIsr(TopicPartitionInfo info) {

@@ -11,6 +11,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
+import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.locks.LockSupport;
 
@@ -31,7 +32,18 @@ final class BrokerProcess {
         "kafka.api.AbstractAuthorizerIntegrationTest$PrincipalBuilder",
         "python:tests.conformance.kafka_suites.principals:ByListener",
         "org.apache.kafka.clients.security.GroupAuthorizerIntegrationTest$GroupPrincipalBuilder",
-        "python:tests.conformance.kafka_suites.principals:Groups");
+        "python:tests.conformance.kafka_suites.principals:Groups",
+        "kafka.server.AlterCredentialsTest$TestPrincipalBuilderReturningUnauthorized",
+        "python:tests.conformance.kafka_suites.principals:Unauthorized",
+        "kafka.server.DescribeCredentialsTest$TestPrincipalBuilderReturningUnauthorized",
+        "python:tests.conformance.kafka_suites.principals:Unauthorized",
+        "kafka.server.AlterCredentialsTest$TestPrincipalBuilderReturningAuthorized",
+        "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
+        "kafka.server.DescribeCredentialsTest$TestPrincipalBuilderReturningAuthorized",
+        "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder");
+    /** Authorizers of tests which deny a request of the user Unauthorized, and allow others: here others are super users. */
+    private static final Set<String> AUTHORIZERS = Set.of(
+        "kafka.server.AlterCredentialsTest$TestStandardAuthorizer", "kafka.server.DescribeCredentialsTest$TestStandardAuthorizer");
 
     private final Path directory;
     private final Map<String, String> settings = new TreeMap<>();
@@ -76,6 +88,9 @@ final class BrokerProcess {
     }
 
     void start() {
+        if (isRunning()) {
+            return;
+        }
         Path file = directory.resolve("server.properties");
         try {
             Properties properties = new Properties();
@@ -163,6 +178,10 @@ final class BrokerProcess {
         String prefix = "listener.name." + OWN_LISTENER.toLowerCase() + ".";
         settings.put(prefix + "sasl.enabled.mechanisms", "PLAIN");
         settings.put(prefix + "plain.sasl.jaas.config", login("user_" + OWN_USER + "=\"" + OWN_PASSWORD + "\""));
+        if (AUTHORIZERS.contains(settings.get("authorizer.class.name"))) {
+            settings.put("authorizer.class.name", "org.apache.kafka.metadata.authorizer.StandardAuthorizer");
+            settings.put("super.users", "User:ANONYMOUS");
+        }
         if (settings.containsKey("authorizer.class.name")) {
             String users = settings.getOrDefault("super.users", "");
             settings.put("super.users", (users.isEmpty() ? "" : users + ";") + "User:" + OWN_USER);

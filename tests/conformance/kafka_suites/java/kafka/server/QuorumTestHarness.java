@@ -27,8 +27,8 @@ import scala.jdk.javaapi.CollectionConverters;
 /**
  * Stands in for Kafka's class of this name, the base of its tests that start brokers: each broker is a Barnabas process.
  *
- * The process is its own controller, so that a test has one broker at most. What a test sets for the controller alone is
- * set for the process too.
+ * The process is its own controller: what a test sets for the controller alone is set for the process too. All brokers
+ * of a test are the same process, so that topics have one replica at most.
  */
 public abstract class QuorumTestHarness implements Logging {
     private final MockFaultHandler faultHandler = new MockFaultHandler("quorumTestHarnessFaultHandler");
@@ -94,7 +94,7 @@ public abstract class QuorumTestHarness implements Logging {
     }
 
     public scala.collection.Seq<ControllerServer> controllerServers() {
-        return seq(brokers.stream().map(broker -> (ControllerServer) broker.controller()).toArray(ControllerServer[]::new));
+        return seq(controllerServer());
     }
 
     @BeforeEach
@@ -109,10 +109,12 @@ public abstract class QuorumTestHarness implements Logging {
     }
 
     public KafkaBroker createBroker(KafkaConfig config, Time time, boolean isStarted, Option<String> threadPrefix) {
-        brokers.removeIf(BarnabasBroker::isShutdown);
-        if (!brokers.isEmpty()) {
-            throw new UnsupportedOperationException("a Barnabas process is a cluster of one broker");
+        if (!brokers.isEmpty() && !brokers.get(0).isShutdown()) {
+            BarnabasBroker again = brokers.get(0).named(config);
+            brokers.add(again);
+            return again;
         }
+        brokers.clear();
         Properties controllers = new Properties();
         CollectionConverters.asJava(kraftControllerConfigs(testInfo)).forEach(controllers::putAll);
         controllers.keySet().removeIf(key -> key.toString().startsWith("listener") || key.equals("node.id")
