@@ -1,4 +1,4 @@
-"""Kafka's own tests against Barnabas: one test for each of its classes that tests/conformance/kafka_suites/suites.toml lists as running."""
+"""Kafka's own tests against Barnabas: one test for each class that kafka_suites/suites.toml lists as running."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class Suite(NamedTuple):
     reason: str
     """Why none can."""
     left_out: Mapping[str, str]
-    """Methods that cannot run against a foreign broker, or whose result is a difference of docs/differences.md, and why."""
+    """Methods that cannot run against another broker, or show a difference of docs/differences.md, and why."""
 
     @property
     def word(self) -> str:

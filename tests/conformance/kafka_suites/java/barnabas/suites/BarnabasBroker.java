@@ -7,6 +7,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Properties;
 import java.util.concurrent.atomic.AtomicReference;
 
 import kafka.network.ConnectionQuotas;
@@ -29,6 +30,7 @@ import org.apache.kafka.common.quota.ClientQuotaFilter;
 import org.apache.kafka.common.security.scram.ScramCredential;
 import org.apache.kafka.common.security.scram.internals.ScramMechanism;
 import org.apache.kafka.common.security.token.delegation.internals.DelegationTokenCache;
+import org.apache.kafka.coordinator.group.GroupCoordinator;
 import org.apache.kafka.image.MetadataProvenance;
 import org.apache.kafka.image.loader.MetadataLoader;
 import org.apache.kafka.image.loader.metrics.MetadataLoaderMetrics;
@@ -52,9 +54,10 @@ public class BarnabasBroker extends BrokerServer {
     /** A broker that has not started. */
     public static BarnabasBroker of(KafkaConfig config, Map<?, ?> more, List<String> scramUsers) {
         BarnabasBroker broker = StandIns.unconstructed(BarnabasBroker.class);
-        broker.config = config;
-        var settings = new HashMap<Object, Object>(more);
-        settings.putAll(config.originals());
+        var settings = new HashMap<Object, Object>(config.originals());
+        settings.put("offsets.topic.replication.factor", "1");
+        broker.config = new KafkaConfig(settings);
+        more.forEach(settings::putIfAbsent);
         broker.process = new BrokerProcess(settings, scramUsers);
         broker.controller = BarnabasController.of(broker);
         return broker;
@@ -161,6 +164,13 @@ public class BarnabasBroker extends BrokerServer {
     @Override
     public SharedServer sharedServer() {
         return StandIns.unconstructed(Shared.class);
+    }
+
+    @Override
+    public GroupCoordinator groupCoordinator() {
+        Properties compacted = new Properties();
+        compacted.put("cleanup.policy", "compact");
+        return StandIns.answering(GroupCoordinator.class, "groupMetadataTopicConfigs", compacted);
     }
 
     @Override

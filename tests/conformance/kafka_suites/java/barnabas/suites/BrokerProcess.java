@@ -178,7 +178,7 @@ final class BrokerProcess {
         String prefix = "listener.name." + OWN_LISTENER.toLowerCase() + ".";
         settings.put(prefix + "sasl.enabled.mechanisms", "PLAIN");
         settings.put(prefix + "plain.sasl.jaas.config", login("user_" + OWN_USER + "=\"" + OWN_PASSWORD + "\""));
-        if (AUTHORIZERS.contains(settings.get("authorizer.class.name"))) {
+        if (AUTHORIZERS.contains(settings.getOrDefault("authorizer.class.name", ""))) {
             settings.put("authorizer.class.name", "org.apache.kafka.metadata.authorizer.StandardAuthorizer");
             settings.put("super.users", "User:ANONYMOUS");
         }
