@@ -1,8 +1,8 @@
 """Starts `barnabas serve` for the tests of Kafka's suites by forks of one process, which spares each start the imports.
 
 Each line of standard input is a JSON object: `properties` (a server.properties), `output` (a file for both streams of
-the broker), `environment` (more variables) and `scram` (users for a directory that is not formatted yet). The answer
-is a line with the id of the new process. At the end of the input this process ends, and the brokers with it.
+the broker), `environment` (more variables) and `formatting` (options with which the directory is formatted first). The
+answer is a line with the id of the new process. At the end of the input this process ends, and the brokers with it.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def _become_broker(wanted: dict[str, Any]) -> None:
         os.environ.update(wanted["environment"])
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
-        if wanted["scram"]:
-            _format(wanted["properties"], wanted["scram"])
+        if wanted["formatting"]:
+            _format(wanted["properties"], wanted["formatting"])
         status = serve.main([wanted["properties"]])
     except SystemExit as ended:
         status = ended.code if isinstance(ended.code, int) else 1
@@ -63,13 +63,11 @@ def _become_broker(wanted: dict[str, Any]) -> None:
         os._exit(status)
 
 
-def _format(properties: str, users: list[str]) -> None:
+def _format(properties: str, options: list[str]) -> None:
     from barnabas.cli.main import main as command_line
 
     words = ["storage", "format", "--config", properties, "--cluster-id", "4L6g3nShT-eMCtK--X86sw", "-g"]
-    for user in users:
-        words += ["--add-scram", user]
-    command_line(words, standalone_mode=False)
+    command_line([*words, *options], standalone_mode=False)
 
 
 def _reap(number: int, frame: FrameType | None) -> None:

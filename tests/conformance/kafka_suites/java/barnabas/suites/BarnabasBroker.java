@@ -18,9 +18,11 @@ import kafka.server.KafkaConfig;
 import kafka.server.QuotaFactory;
 import kafka.server.ReplicaManager;
 import kafka.server.SharedServer;
+import org.apache.kafka.clients.admin.ListTopicsOptions;
 import org.apache.kafka.clients.admin.TopicDescription;
 import org.apache.kafka.common.Node;
 import org.apache.kafka.common.TopicPartitionInfo;
+import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
 import org.apache.kafka.common.internals.Plugin;
 import org.apache.kafka.common.metrics.Metrics;
@@ -52,13 +54,13 @@ public class BarnabasBroker extends BrokerServer {
     }
 
     /** A broker that has not started. */
-    public static BarnabasBroker of(KafkaConfig config, Map<?, ?> more, List<String> scramUsers) {
+    public static BarnabasBroker of(KafkaConfig config, Map<?, ?> more, List<String> formatting) {
         BarnabasBroker broker = StandIns.unconstructed(BarnabasBroker.class);
         var settings = new HashMap<Object, Object>(config.originals());
         settings.put("offsets.topic.replication.factor", "1");
         broker.config = new KafkaConfig(settings);
         more.forEach(settings::putIfAbsent);
-        broker.process = new BrokerProcess(settings, scramUsers);
+        broker.process = new BrokerProcess(settings, formatting);
         broker.controller = BarnabasController.of(broker);
         return broker;
     }
@@ -70,6 +72,13 @@ public class BarnabasBroker extends BrokerServer {
         broker.process = process;
         broker.controller = controller;
         return broker;
+    }
+
+    Map<String, Uuid> topicIds() {
+        Map<String, Uuid> ids = new HashMap<>();
+        Waiting.for_(process.admin().listTopics(new ListTopicsOptions().listInternal(true)).listings())
+            .forEach(listing -> ids.put(listing.name(), listing.topicId()));
+        return ids;
     }
 
     public BarnabasController controller() {

@@ -1,11 +1,19 @@
 package barnabas.suites;
 
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+
 import kafka.network.SocketServer;
 import kafka.raft.KafkaRaftManager;
 import kafka.server.ControllerServer;
 import kafka.server.KafkaConfig;
 import org.apache.kafka.common.internals.Plugin;
+import org.apache.kafka.common.Uuid;
+import org.apache.kafka.common.protocol.Errors;
 import org.apache.kafka.controller.Controller;
+import org.apache.kafka.controller.ResultOrError;
 import org.apache.kafka.raft.LogOffsetMetadata;
 import org.apache.kafka.raft.RaftLog;
 import org.apache.kafka.server.authorizer.Authorizer;
@@ -38,7 +46,18 @@ public class BarnabasController extends ControllerServer {
 
     @Override
     public Controller controller() {
-        return StandIns.answering(Controller.class, "isActive", true);
+        return StandIns.answering(Controller.class, Map.of(
+            "isActive", arguments -> true,
+            "findAllTopicIds", arguments -> CompletableFuture.completedFuture(broker.topicIds()),
+            "findTopicIds", arguments -> CompletableFuture.completedFuture(found((Collection<?>) arguments[1]))));
+    }
+
+    private Map<Object, ResultOrError<Uuid>> found(Collection<?> names) {
+        Map<Object, ResultOrError<Uuid>> found = new HashMap<>();
+        Map<String, Uuid> known = broker.topicIds();
+        names.forEach(name -> found.put(name, known.containsKey(name) ? new ResultOrError<>(known.get(name))
+            : new ResultOrError<>(Errors.UNKNOWN_TOPIC_OR_PARTITION, "it does not exist")));
+        return found;
     }
 
     @Override

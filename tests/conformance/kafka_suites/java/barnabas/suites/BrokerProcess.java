@@ -16,6 +16,13 @@ import java.util.TreeMap;
 import java.util.concurrent.locks.LockSupport;
 
 import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.common.acl.AccessControlEntry;
+import org.apache.kafka.common.acl.AclBinding;
+import org.apache.kafka.common.acl.AclOperation;
+import org.apache.kafka.common.acl.AclPermissionType;
+import org.apache.kafka.common.resource.PatternType;
+import org.apache.kafka.common.resource.ResourcePattern;
+import org.apache.kafka.common.resource.ResourceType;
 
 /**
  * A Barnabas process with the settings of a broker of Kafka's tests, and one more listener for the harness itself.
@@ -26,6 +33,7 @@ final class BrokerProcess {
     private static final String OWN_LISTENER = "HARNESS";
     private static final String OWN_USER = "the-harness-itself";
     private static final String OWN_PASSWORD = "of-the-harness";
+    private static final String UNAUTHORIZED = "python:tests.conformance.kafka_suites.principals:Unauthorized";
     private static final long START_LIMIT_NS = 60_000_000_000L;
     /** Java classes that tests name in settings, and the Python class which does the same. */
     private static final Map<String, String> CLASSES = Map.of(
@@ -34,9 +42,9 @@ final class BrokerProcess {
         "org.apache.kafka.clients.security.GroupAuthorizerIntegrationTest$GroupPrincipalBuilder",
         "python:tests.conformance.kafka_suites.principals:Groups",
         "kafka.server.AlterCredentialsTest$TestPrincipalBuilderReturningUnauthorized",
-        "python:tests.conformance.kafka_suites.principals:Unauthorized",
+        UNAUTHORIZED,
         "kafka.server.DescribeCredentialsTest$TestPrincipalBuilderReturningUnauthorized",
-        "python:tests.conformance.kafka_suites.principals:Unauthorized",
+        UNAUTHORIZED,
         "kafka.server.AlterCredentialsTest$TestPrincipalBuilderReturningAuthorized",
         "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
         "kafka.server.DescribeCredentialsTest$TestPrincipalBuilderReturningAuthorized",
@@ -48,12 +56,12 @@ final class BrokerProcess {
     private final Path directory;
     private final Map<String, String> settings = new TreeMap<>();
     private final Map<String, Integer> ports = new TreeMap<>();
-    private final List<String> scramUsers;
+    private final List<String> formatting;
     private ProcessHandle process;
     private Admin admin;
 
-    BrokerProcess(Map<?, ?> wanted, List<String> scramUsers) {
-        this.scramUsers = scramUsers;
+    BrokerProcess(Map<?, ?> wanted, List<String> formatting) {
+        this.formatting = formatting;
         try {
             directory = Files.createTempDirectory("barnabas-suite");
         } catch (IOException error) {
@@ -99,8 +107,9 @@ final class BrokerProcess {
                 properties.store(out, null);
             }
             Files.deleteIfExists(output());
-            process = ForkServer.fork(file, output(), environment(), scramUsers);
+            process = ForkServer.fork(file, output(), environment(), formatting);
             awaitReady();
+            letUnauthorizedMakeOffsetsTopic();
         } catch (IOException error) {
             throw new UncheckedIOException(error);
         }
@@ -125,6 +134,15 @@ final class BrokerProcess {
                 throw new IllegalStateException("Barnabas has not started:\n" + Files.readString(output()));
             }
             LockSupport.parkNanos(10_000_000);
+        }
+    }
+
+    /** The authorizers of those tests deny one API alone, and the harness of Kafka makes this topic as the client. */
+    private void letUnauthorizedMakeOffsetsTopic() {
+        if (UNAUTHORIZED.equals(settings.get("principal.builder.class"))) {
+            var topic = new ResourcePattern(ResourceType.TOPIC, "__consumer_offsets", PatternType.LITERAL);
+            var all = new AccessControlEntry("User:Unauthorized", "*", AclOperation.ALL, AclPermissionType.ALLOW);
+            Waiting.for_(admin().createAcls(List.of(new AclBinding(topic, all))).all());
         }
     }
 

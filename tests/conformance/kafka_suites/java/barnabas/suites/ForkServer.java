@@ -22,7 +22,7 @@ final class ForkServer {
 
     /** Starts a broker; it may not be ready yet. */
     static synchronized ProcessHandle fork(
-            Path properties, Path output, Map<String, String> environment, List<String> scramUsers) throws IOException {
+            Path properties, Path output, Map<String, String> environment, List<String> formatting) throws IOException {
         if (process == null) {
             begin();
         }
@@ -30,7 +30,7 @@ final class ForkServer {
         wanted.put("properties", properties.toString());
         wanted.put("output", output.toString());
         wanted.put("environment", environment);
-        wanted.put("scram", scramUsers);
+        wanted.put("formatting", formatting);
         requests.println(new ObjectMapper().writeValueAsString(wanted));
         return ProcessHandle.of(Long.parseLong(answers.readLine())).orElseThrow();
     }

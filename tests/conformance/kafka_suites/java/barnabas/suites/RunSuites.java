@@ -9,14 +9,13 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Arrays;
-import java.util.HashSet;
-import java.util.List;
-import java.util.Set;
+import java.util.Optional;
+import java.util.regex.Pattern;
 
 import org.junit.platform.engine.FilterResult;
 import org.junit.platform.engine.TestExecutionResult;
+import org.junit.platform.engine.TestSource;
 import org.junit.platform.engine.discovery.DiscoverySelectors;
-import org.junit.platform.engine.support.descriptor.ClassSource;
 import org.junit.platform.engine.support.descriptor.MethodSource;
 import org.junit.platform.launcher.LauncherDiscoveryRequest;
 import org.junit.platform.launcher.PostDiscoveryFilter;
@@ -28,7 +27,7 @@ import org.junit.platform.launcher.core.LauncherFactory;
 /**
  * Runs test classes one after the other: RunSuites REPORT CLASS[-METHOD,METHOD...]...
  *
- * `-` is before methods that are left out, `+` before the only ones. The report has a line for each case when it ends:
+ * `-` is before methods that are left out, `+` before the only ones; `*` in a name stands for any letters. The report has a line for each case when it ends:
  * class, case, result, milliseconds and, of a failure, its stack trace, with tabs between and \n for ends of lines.
  */
 public final class RunSuites implements TestExecutionListener {
@@ -46,7 +45,8 @@ public final class RunSuites implements TestExecutionListener {
             for (String word : Arrays.asList(words).subList(1, words.length)) {
                 int sign = Math.max(word.indexOf('+'), word.indexOf('-'));
                 String name = sign < 0 ? word : word.substring(0, sign);
-                Set<String> methods = sign < 0 ? Set.of() : new HashSet<>(List.of(word.substring(sign + 1).split(",")));
+                String globs = sign < 0 ? "" : word.substring(sign + 1);
+                Pattern methods = Pattern.compile(globs.replace("*", ".*").replace(",", "|"));
                 run(report, name, methods, sign < 0 || word.charAt(sign) == '-');
                 report.println(name + "\t\tended\t0\t");
             }
@@ -54,10 +54,9 @@ public final class RunSuites implements TestExecutionListener {
         System.exit(0);
     }
 
-    private static void run(PrintStream report, String name, Set<String> methods, boolean areLeftOut) {
-        PostDiscoveryFilter filter = test -> test.getSource().filter(MethodSource.class::isInstance)
-            .map(MethodSource.class::cast).filter(source -> methods.contains(source.getMethodName()) == areLeftOut).isPresent()
-            ? FilterResult.excluded("another is asked for") : FilterResult.included("asked for");
+    private static void run(PrintStream report, String name, Pattern methods, boolean areLeftOut) {
+        PostDiscoveryFilter filter = test -> FilterResult.includedIf(methodOf(test.getSource()).isEmpty()
+            || methods.matcher(methodOf(test.getSource())).matches() != areLeftOut);
         LauncherDiscoveryRequest request = LauncherDiscoveryRequestBuilder.request()
             .selectors(DiscoverySelectors.selectClass(name)).filters(filter)
             .configurationParameter("junit.jupiter.execution.timeout.default", System.getProperty("barnabas.limit", "120 s"))
@@ -91,9 +90,12 @@ public final class RunSuites implements TestExecutionListener {
     /** The method, and #2 for its second invocation. */
     private static String caseOf(TestIdentifier test) {
         var last = test.getUniqueIdObject().getLastSegment();
-        String method = test.getSource().filter(MethodSource.class::isInstance)
-            .map(source -> ((MethodSource) source).getMethodName()).orElse("");
+        String method = methodOf(test.getSource());
         return last.getType().endsWith("invocation") ? method + last.getValue() : method;
+    }
+
+    private static String methodOf(Optional<TestSource> source) {
+        return source.filter(MethodSource.class::isInstance).map(method -> ((MethodSource) method).getMethodName()).orElse("");
     }
 
     private static String trace(Throwable error) {

@@ -2,6 +2,8 @@ package barnabas.suites;
 
 import java.lang.reflect.Field;
 import java.lang.reflect.Proxy;
+import java.util.Map;
+import java.util.function.Function;
 
 import sun.misc.Unsafe;
 
@@ -35,9 +37,14 @@ final class StandIns {
 
     /** An interface of which one method answers. */
     static <T> T answering(Class<T> type, String method, Object answer) {
+        return answering(type, Map.of(method, arguments -> answer));
+    }
+
+    /** An interface of which some methods answer, by what their arguments are. */
+    static <T> T answering(Class<T> type, Map<String, Function<Object[], Object>> answers) {
         return type.cast(Proxy.newProxyInstance(type.getClassLoader(), new Class<?>[] {type}, (self, called, arguments) -> {
-            if (called.getName().equals(method)) {
-                return answer;
+            if (answers.containsKey(called.getName())) {
+                return answers.get(called.getName()).apply(arguments);
             }
             throw unreachable(called.getName());
         }));

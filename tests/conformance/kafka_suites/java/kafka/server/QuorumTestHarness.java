@@ -121,7 +121,10 @@ public abstract class QuorumTestHarness implements Logging {
             || key.equals("log.dir") || key.equals("log.dirs"));
         ScramArguments arguments = new ScramArguments();
         addFormatterSettings(arguments);
-        BarnabasBroker broker = BarnabasBroker.of(config, controllers, arguments.users);
+        if (metadataVersion().isLessThan(MetadataVersion.latestProduction())) {
+            arguments.words.addAll(List.of("--release-version", metadataVersion().version()));
+        }
+        BarnabasBroker broker = BarnabasBroker.of(config, controllers, arguments.words);
         brokers.add(broker);
         if (isStarted) {
             broker.startup();
@@ -156,13 +159,13 @@ public abstract class QuorumTestHarness implements Logging {
         return CollectionConverters.asScala(List.of(elements)).toList();
     }
 
-    /** Remembers with which users a test wants its cluster formatted. */
+    /** Remembers with which users a test wants its cluster formatted, as options of `barnabas storage format`. */
     private static final class ScramArguments extends Formatter {
-        private final List<String> users = new ArrayList<>();
+        private final List<String> words = new ArrayList<>();
 
         @Override
         public Formatter setScramArguments(List<String> arguments) {
-            users.addAll(arguments);
+            arguments.forEach(user -> words.addAll(List.of("--add-scram", user)));
             return this;
         }
     }

@@ -18,6 +18,7 @@ import org.apache.kafka.common.test.JaasUtils;
 import org.apache.kafka.common.test.api.ClusterConfig;
 import org.apache.kafka.common.test.api.TestKitDefaults;
 import org.apache.kafka.common.test.api.Type;
+import org.apache.kafka.metadata.authorizer.StandardAuthorizer;
 import org.apache.kafka.server.fault.FaultHandlerException;
 import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.extension.AfterTestExecutionCallback;
@@ -72,9 +73,6 @@ public class RaftClusterInvocationContext implements TestTemplateInvocationConte
 
         private BarnabasBroker broker() {
             if (broker == null) {
-                if (config.numBrokers() != 1) {
-                    throw new UnsupportedOperationException("a Barnabas process is a cluster of one broker");
-                }
                 broker = BarnabasBroker.of(new KafkaConfig(settings()), Map.of(), List.of());
             }
             return broker;
@@ -102,6 +100,8 @@ public class RaftClusterInvocationContext implements TestTemplateInvocationConte
                 settings.put("sasl.enabled.mechanisms", "PLAIN");
                 settings.put("sasl.mechanism.inter.broker.protocol", "PLAIN");
                 settings.put("sasl.mechanism.controller.protocol", "PLAIN");
+                settings.put("authorizer.class.name", StandardAuthorizer.class.getName());
+                settings.put("super.users", "User:" + JaasUtils.KAFKA_PLAIN_ADMIN);
                 settings.put("listener.name." + listener.toLowerCase() + ".plain.sasl.jaas.config", plainUsers());
             }
             settings.putAll(config.serverProperties());
