@@ -15,10 +15,12 @@ TABLE = running(suites())
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
-    """The JVM, which runs while its results are awaited."""
+def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+    """The JVM, which runs what is selected (-k) while its results are awaited."""
+    selected = {item.name for item in request.session.items if item.path == request.path}
+    table = [suite for suite in TABLE if any(f"[{suite.name}]" in name for name in selected)]
     classpath = require_all_compiled((MAIN, *SEAMS), MAIN.parents[2], jars=require_suites())
-    going = Run(tmp_path_factory.mktemp("suites"), classpath, TABLE)
+    going = Run(tmp_path_factory.mktemp("suites"), classpath, table)
     yield going
     going.close()
 
