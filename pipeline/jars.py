@@ -44,7 +44,7 @@ _POM: Final = """\
 </project>
 """
 _DEPENDENCY: Final = """\
-      <dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>
+      <dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version>{}</dependency>
 """
 
 
@@ -94,8 +94,14 @@ def pom_of(coordinates: Sequence[str], *, are_versions_final: bool = False) -> s
 
     With final versions they are also the versions of what others of them depend on.
     """
-    wanted = "".join(_DEPENDENCY.format(*each.split(":")) for each in coordinates)
+    wanted = "".join(map(_dependency, coordinates))
     return _POM.format(managed=wanted if are_versions_final else "", dependencies=wanted)
+
+
+def _dependency(coordinate: str) -> str:
+    """Of group:artifact:version, or with the jar's classifier as a fourth part."""
+    parts = coordinate.split(":", 3)
+    return _DEPENDENCY.format(*parts[:3], f"<classifier>{parts[3]}</classifier>" if len(parts) == 4 else "")
 
 
 def _install(directory: Path, coordinates: Sequence[str]) -> None:

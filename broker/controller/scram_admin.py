@@ -106,11 +106,7 @@ def alter(
 
 def _check(credentials: Credentials, metadata_version: int, change: Change) -> None:
     if metadata_version < SCRAM:
-        raise ApiError(
-            ErrorCode.UNSUPPORTED_VERSION,
-            f"The current metadata.version does not support SCRAM: it is at level {metadata_version}, and SCRAM needs "
-            f"{SCRAM} or later.",
-        )
+        raise ApiError(ErrorCode.UNSUPPORTED_VERSION, "The current metadata.version does not support SCRAM")
     if not change.user:
         raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
     if change.mechanism not in HASH_NAMES:

@@ -47,6 +47,45 @@ _BESIDE_THE_BROKER = {
 }
 """More parts of Kafka for some tests, each in a folder of its own."""
 
+_SUITES = (
+    *(f"org.apache.kafka:{part}:{KAFKA_VERSION}" for part in ("kafka_2.13", "kafka-tools")),
+    *(
+        f"org.apache.kafka:kafka-test-common-{part}:{KAFKA_VERSION}"
+        for part in ("runtime", "internal-api", "util")
+    ),
+    *(
+        f"org.apache.kafka:{part}:{KAFKA_VERSION}:test"
+        for part in (
+            *(
+                "kafka_2.13",
+                "kafka-clients",
+                "kafka-clients-integration-tests",
+                "kafka-metadata",
+                "kafka-server",
+            ),
+            *("kafka-server-common", "kafka-tools"),
+        )
+    ),
+    f"org.apache.logging.log4j:log4j-core:{LOG4J_VERSION}",
+    "org.bouncycastle:bcpkix-jdk18on:1.78.1",
+    *(
+        f"org.apache.directory.server:apacheds-{part}:2.0.0-M24"
+        for part in (
+            *(
+                "core",
+                "core-api",
+                "interceptor-kerberos",
+                "jdbm-partition",
+                "ldif-partition",
+                "mavibot-partition",
+            ),
+            *("protocol-kerberos", "protocol-ldap", "protocol-shared"),
+        )
+    ),
+)
+"""Kafka's own tests, JUnit, and what they make certificates and Kerberos with."""
+_BESIDE_THE_BROKER["suites"] = _SUITES
+
 WORKER = os.environ.get("PYTEST_XDIST_WORKER", "alone")
 """The pytest worker, which has a folder of its own for compiled classes: others may be running theirs."""
 
@@ -99,6 +138,12 @@ def require_clients(version: str) -> str:
     return require_beside(f"clients-{version}") if version == KAFKA_28 else require_classpath(version)
 
 
+def require_suites() -> str:
+    """The class path of Kafka's own tests with all they need; skips or fails the test without it."""
+    jars = require_beside("suites").split(os.pathsep)
+    return os.pathsep.join(jar for jar in jars if "bcprov-jdk15on" not in jar)  # an older one of another name
+
+
 def require_connect() -> str:
     """The class path of Kafka Connect with the connectors for files; skips or fails the test without it."""
     return require_beside("connect")
@@ -143,15 +188,23 @@ def require_compiled(source: Path, version: str = KAFKA_VERSION, jars: str | Non
 
     Classes of the same folder that it uses are compiled too. `jars`: a class path to use in place of the broker's.
     """
+    return require_all_compiled((source,), source.parent, version, jars)
+
+
+@cache
+def require_all_compiled(
+    sources: tuple[Path, ...], root: Path, version: str = KAFKA_VERSION, jars: str | None = None
+) -> str:
+    """Compiles Java source files, and what they use of the packages in the folder `root`."""
     jars = jars or require_classpath(version)
     try:
         _need("javac", "a Java 17 compiler")
     except KafkaMissingError as error:
         _skip_or_fail(str(error))
-    target = BUILD / "conformance" / WORKER / version / source.stem
+    target = BUILD / "conformance" / WORKER / version / sources[0].stem
     target.mkdir(parents=True, exist_ok=True)
-    beside = ["-sourcepath", str(source.parent)]
-    _run(["javac", "-nowarn", "-cp", jars, *beside, "-d", str(target), str(source)])
+    beside = ["-sourcepath", str(root)]
+    _run(["javac", "-nowarn", "-cp", jars, *beside, "-d", str(target), *map(str, sources)])
     return f"{target}{os.pathsep}{jars}"
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from barnabas.pipeline.jars import pom_of
 from tests.conformance import kafka_jars
 
 
@@ -18,6 +19,7 @@ def _nothing_is_cached() -> Iterator[None]:
         kafka_jars.require_jar,
         kafka_jars.require_compiled,
         kafka_jars.require_beside,
+        kafka_jars.require_all_compiled,
     )
     for function in cached:
         function.cache_clear()
@@ -58,6 +60,12 @@ def test_maven_copies_the_jars_once(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert kafka_jars.classpath(version) == kafka_jars.require_classpath(version)
     assert [command[0] for command in commands] == ["mvn"]
     assert [path.name for path in (tmp_path / "build").iterdir()] == [f"apache-kafka-{version}"]
+
+
+def test_a_jar_of_tests_is_named_by_its_classifier() -> None:
+    project = pom_of(("org.apache.kafka:kafka-tools:4.3.1:test", "org.apache.kafka:kafka-tools:4.3.1"))
+    assert "<version>4.3.1</version><classifier>test</classifier></dependency>" in project
+    assert "<version>4.3.1</version></dependency>" in project
 
 
 def test_when_maven_fails_its_last_line_is_the_reason(

@@ -136,6 +136,7 @@ def test_old_metadata_versions_have_no_credentials() -> None:
     assert records == []
     assert outcomes["alice"] is not None
     assert outcomes["alice"].code is ErrorCode.UNSUPPORTED_VERSION
+    assert outcomes["alice"].message == "The current metadata.version does not support SCRAM"
 
 
 def test_descriptions_of_duplicate_users_and_users_without_credentials() -> None:
