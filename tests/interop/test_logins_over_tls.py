@@ -39,7 +39,7 @@ from tests.support.certificates import Authority
 
 pytestmark = [
     pytest.mark.clients,
-    pytest.mark.timeout(240),
+    pytest.mark.timeout(600),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
 ]
 
