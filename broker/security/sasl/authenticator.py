@@ -30,6 +30,7 @@ Source: org.apache.kafka.common.security.authenticator.SaslServerAuthenticator.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable
 from enum import Enum
@@ -452,10 +453,11 @@ def _form(frame: bytes) -> _Form:
 
 def _new_form(start: bytes) -> _Form:
     key = int.from_bytes(start[:2], "big", signed=True)
-    try:
+    form: _Form | None = None
+    with contextlib.suppress(ValueError):
         form = _Form(ApiKey(key), int.from_bytes(start[2:], "big", signed=True))
-    except ValueError:
-        raise ProtocolError(f"there is no API with the key {key}") from None
+    if form is None:
+        raise ProtocolError(f"there is no API with the key {key}")
     if form.is_known and form.api_key in _KEPT_FORMS:
         _forms[start] = form
     return form
