@@ -59,7 +59,7 @@ public final class RunSuites implements TestExecutionListener {
             || methods.matcher(methodOf(test.getSource())).matches() != areLeftOut);
         LauncherDiscoveryRequest request = LauncherDiscoveryRequestBuilder.request()
             .selectors(DiscoverySelectors.selectClass(name)).filters(filter)
-            .configurationParameter("junit.jupiter.execution.timeout.default", System.getProperty("barnabas.limit", "120 s"))
+            .configurationParameter("junit.jupiter.execution.timeout.default", System.getProperty("barnabas.limit", "300 s"))
             .build();
         LauncherFactory.create().execute(request, new RunSuites(report, name));
     }
