@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -27,7 +28,7 @@ from tests.interop.clients.logging_in import (
     aiokafka_stays_outside,
     kafka_python_round_trip,
 )
-from tests.interop.clients.login_programs import Login, LoginProgram, java_logins
+from tests.interop.clients.login_programs import GO, TRIP, Login, LoginProgram, java_logins, login_program
 from tests.support.broker_process import BrokerProcess
 from tests.support.identity_provider import IdentityProvider
 from tests.support.ports import held_ports
@@ -331,6 +332,64 @@ def test_kafka_python_with_a_wrong_token_stays_outside(tokens: TokenBroker) -> N
     command = [sys.executable, "-W", "ignore", "-c", KAFKA_PYTHON, settings]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert ran.stdout.startswith("rejected"), ran.stdout + ran.stderr
+
+
+# ---- Go
+
+
+@pytest.fixture(scope="module", params=[pytest.param(name, marks=pytest.mark.slow) for name in GO])
+def go(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoginProgram]:
+    """franz-go, and sarama."""
+    program = login_program(request.param, tmp_path_factory.mktemp("go"))
+    yield program
+    program.close()
+
+
+def go_login(tokens: TokenBroker, file: Path, token: str) -> Login:
+    """A login by this token, until another one is in the file."""
+    replace_token(file, token)
+    return Login(f"127.0.0.1:{tokens.port}", "OAUTHBEARER", bearer=str(file))
+
+
+def replace_token(file: Path, token: str) -> None:
+    """At once, since a client may be reading it."""
+    new = file.with_suffix(".new")
+    new.write_text(token + "\n")
+    os.replace(new, file)
+
+
+@pytest.mark.timeout(900)
+def test_go_commits_a_transaction_and_reads_it_in_a_group(
+    tokens: TokenBroker, go: LoginProgram, tmp_path: Path
+) -> None:
+    login = go_login(tokens, tmp_path / "token", tokens.provider.token("alice"))
+    assert go.trip(login, f"go-{uuid.uuid4().hex[:8]}") == TRIP
+
+
+def test_go_with_a_wrong_token_stays_outside(tokens: TokenBroker, go: LoginProgram, tmp_path: Path) -> None:
+    login = go_login(tokens, tmp_path / "token", tokens.provider.token("alice", aud="other"))
+    with pytest.raises(LineClientError, match=r"oauth response|invalid credentials"):
+        go.open(login, "never")
+    go.shut()
+
+
+@pytest.mark.timeout(400)
+def test_go_renews_its_session_three_times(
+    tokens: TokenBroker, short_sessions: None, go: LoginProgram, tmp_path: Path
+) -> None:
+    """By the broker's count: one that got no processor in time may have to connect again."""
+    renewals = tokens.authentications("successful_reauthentication_total")
+    file = tmp_path / "token"
+    go.open(go_login(tokens, file, tokens.provider.token("alice")), f"go-{uuid.uuid4().hex[:8]}")
+    deadline = time.monotonic() + RENEWAL_LIMIT_S
+    while (
+        tokens.authentications("successful_reauthentication_total") < renewals + 3
+        and time.monotonic() < deadline
+    ):
+        replace_token(file, tokens.provider.token("alice"))
+        go.send()
+    go.shut()
+    assert tokens.authentications("successful_reauthentication_total") >= renewals + 3
 
 
 # ---- our own commands

@@ -42,6 +42,8 @@ class Login:
     certificate: str = ""
     """A file with the client's own, and its key."""
     keytab: str = ""
+    bearer: str = ""
+    """A file with a token of an identity provider, of a client in Go, which reads it for each login."""
     more: Mapping[str, str] = field(default_factory=dict)
     """More properties of a Java client, which go before the others."""
 
@@ -130,6 +132,7 @@ class GoLogins(LoginProgram):
                 "Token": login.token,
                 "CA": login.ca,
                 "Certificate": login.certificate,
+                "Bearer": login.bearer,
                 "Keytab": login.keytab,
                 "Krb5": os.environ.get("KRB5_CONFIG", ""),
                 "Service": "kafka",
@@ -141,9 +144,10 @@ class GoLogins(LoginProgram):
 JAVA_VERSIONS: Mapping[str, str] = {
     f"java-{version}": version for version in (KAFKA_28, KAFKA_39, KAFKA_VERSION)
 }
+GO = ("franz-go", "sarama")
 PROGRAMS = [
     *(pytest.param(name, marks=pytest.mark.conformance) for name in JAVA_VERSIONS),
-    *(pytest.param(name, marks=pytest.mark.slow) for name in ("franz-go", "sarama")),
+    *(pytest.param(name, marks=pytest.mark.slow) for name in GO),
 ]
 """The names of all programs."""
 

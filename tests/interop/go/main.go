@@ -1,6 +1,4 @@
-// The franz-go client at its defaults, driven by lines on standard input. Its arguments are the bootstrap address, and,
-// where it logs in by a delegation token, the token's id and secret; or OAUTHBEARER, and a file with a token, which is
-// read for each login.
+// The franz-go client at its defaults, driven by lines on standard input:
 //
 //	produce TOPIC PARTITIONS COUNT CODEC  records of every kind, in runs over the partitions
 //	consume TOPIC PARTITIONS COUNT        all partitions from the beginning
@@ -22,8 +20,6 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/sasl/oauth"
-	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
 
 const (
@@ -127,27 +123,13 @@ func record(number, count int, noise []byte, started time.Time) *kgo.Record {
 	return made
 }
 
-// options are those of every client: where the brokers are, and the login.
-func options(bootstrap string) []kgo.Opt {
-	found := []kgo.Opt{kgo.SeedBrokers(bootstrap)}
-	if len(os.Args) > 3 && os.Args[2] == "OAUTHBEARER" {
-		found = append(found, kgo.SASL(oauth.Oauth(func(context.Context) (oauth.Auth, error) {
-			token, err := os.ReadFile(os.Args[3])
-			return oauth.Auth{Token: strings.TrimSpace(string(token))}, err
-		})))
-	} else if len(os.Args) > 3 {
-		token := scram.Auth{User: os.Args[2], Pass: os.Args[3], IsToken: true}
-		found = append(found, kgo.SASL(token.AsSha512Mechanism()))
-	}
-	return found
-}
-
 func produce(bootstrap, topic string, partitions, count int, codec string) (string, error) {
-	client, err := kgo.NewClient(append(options(bootstrap),
+	client, err := kgo.NewClient(
+		kgo.SeedBrokers(bootstrap),
 		kgo.DefaultProduceTopic(topic),
 		kgo.ProducerBatchCompression(codecs[codec]),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
-	)...)
+	)
 	if err != nil {
 		return "", err
 	}
@@ -179,9 +161,10 @@ func consume(bootstrap, topic string, partitions, count int) (string, error) {
 	for partition := range partitions {
 		offsets[int32(partition)] = kgo.NewOffset().AtStart()
 	}
-	client, err := kgo.NewClient(append(options(bootstrap),
+	client, err := kgo.NewClient(
+		kgo.SeedBrokers(bootstrap),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: offsets}),
-	)...)
+	)
 	if err != nil {
 		return "", err
 	}

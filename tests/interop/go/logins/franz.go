@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sasl"
 	"github.com/twmb/franz-go/pkg/sasl/kerberos"
+	"github.com/twmb/franz-go/pkg/sasl/oauth"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
@@ -41,6 +43,11 @@ func mechanism(with settings) (sasl.Mechanism, error) {
 		return by.AsSha256Mechanism(), nil
 	case "SCRAM-SHA-512":
 		return by.AsSha512Mechanism(), nil
+	case "OAUTHBEARER":
+		return oauth.Oauth(func(context.Context) (oauth.Auth, error) {
+			token, err := with.bearer()
+			return oauth.Auth{Token: token}, err
+		}), nil
 	case "GSSAPI":
 		return byKerberos(with)
 	}

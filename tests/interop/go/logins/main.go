@@ -29,6 +29,7 @@ type settings struct {
 	Servers, Mechanism, User, Password string
 	Token                              bool   // whether User and Password are those of a delegation token
 	CA, Certificate                    string // files in PEM; Certificate has the key too. No CA: without TLS
+	Bearer                             string // a file with a token of an identity provider, which is read for each login
 	Keytab, Krb5, Service, Realm       string
 }
 
@@ -68,6 +69,12 @@ func (with settings) secure() (*tls.Config, error) {
 		made.Certificates = []tls.Certificate{own}
 	}
 	return made, nil
+}
+
+// bearer returns the token of an identity provider.
+func (with settings) bearer() (string, error) {
+	token, err := os.ReadFile(with.Bearer)
+	return strings.TrimSpace(string(token)), err
 }
 
 func limited() (context.Context, context.CancelFunc) {

@@ -28,6 +28,14 @@ func (c *conversation) Begin(user, password, authorization string) error {
 	return err
 }
 
+// bearers gives sarama the token of each login.
+type bearers struct{ settings }
+
+func (b bearers) Token() (*sarama.AccessToken, error) {
+	token, err := b.bearer()
+	return &sarama.AccessToken{Token: token}, err
+}
+
 func configuration(with settings) (*sarama.Config, error) {
 	made := sarama.NewConfig()
 	made.ClientID = "sarama"
@@ -56,6 +64,7 @@ func configuration(with settings) (*sarama.Config, error) {
 		}
 		return &conversation{hash: hash}
 	}
+	login.TokenProvider = bearers{with}
 	login.GSSAPI = sarama.GSSAPIConfig{
 		AuthType:           sarama.KRB5_KEYTAB_AUTH,
 		KeyTabPath:         with.Keytab,
