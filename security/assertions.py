@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from barnabas.security.errors import ProviderError, SettingError
 from barnabas.security.identity_provider import MAX_BYTES
 from barnabas.security.json_web_tokens import TokenError, encoded, unverified_parts
+from barnabas.security.setting_values import flag_of, number_of
 from barnabas.security.strict_json import JsonError, parse_object
 from barnabas.security.token_settings import (
     ASSERTION_ALGORITHM,
@@ -92,10 +93,10 @@ class AssertionMaker:
         texts = {claim: self._text(key) for claim, key in named.items()}
         self._claims = {claim: text for claim, text in texts.items() if text is not None}
         self._times = AssertionTimes(
-            self._seconds(ASSERTION_EXP_SECONDS, AssertionTimes().exp_s, _MAX_EXP_S),
-            self._seconds(ASSERTION_NBF_SECONDS, AssertionTimes().nbf_s, _MAX_NBF_S),
+            number_of(values, ASSERTION_EXP_SECONDS, AssertionTimes().exp_s, _MAX_EXP_S),
+            number_of(values, ASSERTION_NBF_SECONDS, AssertionTimes().nbf_s, _MAX_NBF_S),
         )
-        self._has_id = self._flag(ASSERTION_JTI)
+        self._has_id = flag_of(values, ASSERTION_JTI)
 
     def make(self) -> str:
         """An assertion; reads files. Raises ProviderError."""
@@ -163,20 +164,6 @@ class AssertionMaker:
             _read(key, text)
         except NoAssertionError as error:
             raise SettingError(key, text, error.requirement) from None
-
-    def _seconds(self, key: str, default: int, most: int) -> int:
-        text = self._values.get(key)
-        if text is None:
-            return default
-        if not (text.isascii() and text.isdecimal()) or len(text) > 10 or int(text) > most:
-            raise SettingError(key, text, f"must be a number from 0 to {most}")
-        return int(text)
-
-    def _flag(self, key: str) -> bool:
-        text = self._values.get(key, "false").lower()
-        if text not in ("true", "false"):
-            raise SettingError(key, text, "must be true or false")
-        return text == "true"
 
 
 _OTHER: Final = f"{ASSERTION_FILE} names a file with one"

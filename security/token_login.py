@@ -41,6 +41,7 @@ from barnabas.security.errors import ProviderError, SaslClientError, SettingErro
 from barnabas.security.identity_provider import Limits, UrlError, check_url, get, is_file, post
 from barnabas.security.json_web_tokens import TokenError, unverified_parts
 from barnabas.security.oauthbearer import OAUTHBEARER, OAuthBearerClient, is_extension, is_token
+from barnabas.security.setting_values import flag_of, number_of
 from barnabas.security.settings import TlsSettings
 from barnabas.security.strict_json import JsonError, parse_object
 from barnabas.security.token_settings import (
@@ -374,7 +375,11 @@ class _Settings:
     def _by_secret(self) -> tuple[str, MakeRequest]:
         client_id = self._given(CLIENT_ID, "clientId")
         secret = self._given(CLIENT_SECRET, "clientSecret")
-        headers = {"Authorization": basic_authorization(client_id, secret, urlencode=self._flag(URLENCODE))}
+        headers = {
+            "Authorization": basic_authorization(
+                client_id, secret, urlencode=flag_of(self._values, URLENCODE)
+            )
+        }
         scope = self._values.get(SCOPE) or self._options.get("scope", "").strip()
         body = form({"grant_type": "client_credentials", "scope": scope})
         return client_id, lambda: (body, headers)
@@ -445,12 +450,7 @@ class _Settings:
         return value
 
     def _number(self, key: str, default: int, most: int = 2**31 - 1) -> int:
-        text = self._values.get(key)
-        if text is None:
-            return default
-        if not (text.isascii() and text.isdecimal()) or len(text) > 10 or int(text) > most:
-            raise SettingError(key, text, f"must be a number from 0 to {most}")
-        return int(text)
+        return number_of(self._values, key, default, most)
 
     def _decimal(self, key: str, default: float, least: float, most: float) -> float:
         text = self._values.get(key)
@@ -461,12 +461,6 @@ class _Settings:
         if not least <= number <= most:
             raise SettingError(key, text, f"must be a number from {least} to {most}")
         return number
-
-    def _flag(self, key: str) -> bool:
-        text = self._values.get(key, "false").lower()
-        if text not in ("true", "false"):
-            raise SettingError(key, text, "must be true or false")
-        return text == "true"
 
     def _check_class(self, key: str, known: tuple[str, ...]) -> None:
         text = self._values.get(key)
